@@ -40,7 +40,6 @@ pub struct Coordinator {
     pub plugins: Plugins,
     /// What plugins are notified of.
     subscriptions: ArcSwap<Vec<Subscription>>,
-    /// Publishes changes to subscribers.
     pub bus: Bus,
     /// Keys that this node forgot, until their records are removed.
     pub(crate) forgotten: Arc<Forgotten>,

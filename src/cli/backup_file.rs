@@ -23,15 +23,13 @@ const VERSION: u32 = 1;
 /// The longest line, in bytes: it holds the longest key with the longest value in hexadecimal digits.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
-/// The first line.
+/// The first line of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
     tenure_backup: u32,
     pub(super) kind: String,
-    /// The store's identity.
     pub(super) identity: String,
-    /// The store's epoch.
     pub(super) epoch: u16,
     /// When the store was created, in milliseconds since 1970.
     pub(super) created_ms: u64,
@@ -201,7 +199,6 @@ impl Drop for Writer {
 /// A backup that was read once from start to end and found complete.
 pub(super) struct Backup {
     file: File,
-    /// The first line.
     pub(super) header: Header,
     pub(super) keys: u64,
     /// The highest epoch of the store, and of any token or record in the backup.

@@ -25,7 +25,6 @@ pub enum Format {
 /// Writes results to stdout.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
-    /// The output format.
     pub format: Format,
     /// Whether stdout is a terminal and the user did not ask for plain text.
     styled: bool,

@@ -5,7 +5,7 @@ use serde::{Serialize, Serializer};
 /// Who wants a lease, and what keeps it: a ttl or a session.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Owner {
-    /// The owner.
+    /// The name of the worker that wants the lease.
     pub owner: String,
     /// How long a grant or heartbeat keeps the lease.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -18,9 +18,9 @@ pub struct Owner {
 /// The body of an acquire.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Acquire {
-    /// The key.
+    /// The key to acquire: 1 to 512 bytes.
     pub key: String,
-    /// Who wants it.
+    /// The owner, and what keeps the lease.
     #[serde(flatten)]
     pub owner: Owner,
     /// How long to wait in the queue.
@@ -32,7 +32,7 @@ pub struct Acquire {
     /// Whether to end an earlier tenure of the same owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaim: Option<bool>,
-    /// Makes the call repeatable.
+    /// A call that is repeated with the same id gets the same grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
@@ -40,7 +40,7 @@ pub struct Acquire {
 /// The body of an acquire of some of several keys, given by `keys`, `prefix` or `pool`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct AcquireAny {
-    /// The keys.
+    /// The keys from which to choose. Empty if `prefix` or `pool` is given.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keys: Vec<String>,
     /// All known keys with this prefix.
@@ -49,7 +49,7 @@ pub struct AcquireAny {
     /// All known keys of this pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
-    /// Who wants them.
+    /// The owner, and what keeps the leases.
     #[serde(flatten)]
     pub owner: Owner,
     /// The most leases to grant.
@@ -61,7 +61,7 @@ pub struct AcquireAny {
     /// How long to wait in the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<u64>,
-    /// Makes the call repeatable.
+    /// A call that is repeated with the same id gets the same grants.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
 }
@@ -69,7 +69,7 @@ pub struct AcquireAny {
 /// The most leases to grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// This many.
+    /// At most this many leases, one or more.
     UpTo(u32),
     /// As many as the session's share of its pool has left.
     Fair,
@@ -90,7 +90,7 @@ impl Serialize for Count {
     }
 }
 
-/// Which leases to list.
+/// Which leases a listing contains, and which page of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseFilter {
     /// Only keys with this prefix.

@@ -10,13 +10,13 @@ const CA: &str = "--ca, TENURE_CA or ClientBuilder::ca";
 /// How many characters an error quotes of an answer that is not JSON.
 const QUOTED: usize = 200;
 
-/// Why a call failed.
+/// Why a call failed, and whether the server may have carried it out.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The address of the server cannot be used.
     #[error("the server's address {url:?}: {problem}")]
     Address {
-        /// The address.
+        /// The address that cannot be used.
         url: String,
         /// What is wrong with it.
         problem: String,
@@ -30,21 +30,21 @@ pub enum ClientError {
     /// TLS cannot be set up, so that no server can be verified.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// There was no answer.
+    /// No complete answer came from the server.
     #[error("{}{}", transport(.source), if *.sent { "; the call may have been carried out" } else { "" })]
     Unreachable {
         /// Whether the server may have received the call.
         sent: bool,
-        /// What happened.
+        /// The error of the HTTP client.
         source: reqwest::Error,
     },
-    /// The server refused.
+    /// The server refused the call, for this reason.
     #[error("{0}")]
     Refused(Box<Problem>),
     /// The answer is not one of this protocol.
     #[error("status {status} with an answer that is not tenure's ({problem}): {body}")]
     NotUnderstood {
-        /// The HTTP status.
+        /// The HTTP status of the answer.
         status: u16,
         /// What was wrong with it.
         problem: String,

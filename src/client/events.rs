@@ -19,7 +19,7 @@ const SILENCE: Duration = Duration::from_secs(15);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// Which events to follow.
+/// Which events a stream contains, and where it begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventFilter {
     /// Only keys that start with it.
@@ -32,14 +32,14 @@ pub struct EventFilter {
     pub after: Option<String>,
 }
 
-/// One event.
+/// One event, and the cursor from which a stream resumes after it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// The cursor from which a stream resumes.
     pub cursor: Option<String>,
     /// The short type: `granted`, `released`…, or `reset` where events were left out.
     pub kind: String,
-    /// The CloudEvents object.
+    /// The whole event, as a CloudEvents object.
     pub body: Value,
 }
 
@@ -56,11 +56,11 @@ impl Event {
 pub enum StreamItem {
     /// The stream is connected. The next events follow the cursor without a gap.
     Connected,
-    /// An event.
+    /// An event that passes the filter.
     Event(Event),
     /// The connection was lost. The next call of [`EventStream::next`] makes the next attempt.
     Disconnected {
-        /// Why it was lost.
+        /// Why it was lost, for people.
         problem: String,
         /// The pause before the next attempt.
         retry_in: Duration,

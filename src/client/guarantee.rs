@@ -18,7 +18,7 @@ use crate::{clock::Clock, lease::Moment};
 pub enum Loss {
     /// It ran out: the server said so, or this process did not run in time.
     Expired,
-    /// Its holder released it.
+    /// Its holder gave it back before it ran out.
     Released,
     /// It was ended by an administrator, or because a hand-over took too long.
     Revoked,
@@ -28,7 +28,7 @@ pub enum Loss {
     Transferred,
     /// The session that kept it is over.
     SessionEnded,
-    /// Its fence has begun.
+    /// It ran out and its fence has begun, so that it cannot be revived.
     Fenced,
     /// The server does not know it, or does not say.
     Unknown,
@@ -110,7 +110,6 @@ impl Sent {
     }
 }
 
-/// One tenure's guarantee.
 pub(super) struct Guarantee {
     pub(super) clock: Arc<dyn Clock>,
     told: watch::Sender<Deadline>,

@@ -37,13 +37,13 @@ impl Hold {
         Self { what, owner: None, ttl: TTL, wait, order, count, value: None, reclaim: false }
     }
 
-    /// This key.
+    /// This key and no other.
     #[must_use]
     pub fn key(key: impl Into<String>) -> Self {
         Self::of(What::Key(key.into()))
     }
 
-    /// Any of these keys.
+    /// Any of these keys: one lease, unless [`count`](Self::count) asks for more.
     #[must_use]
     pub fn any<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> Self {
         Self::of(What::Any(keys.into_iter().map(Into::into).collect()))

@@ -79,7 +79,7 @@ impl Lease {
         Self { state, session_state }
     }
 
-    /// The key.
+    /// The name of what is leased.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.state.view.key
@@ -91,7 +91,7 @@ impl Lease {
         self.state.token()
     }
 
-    /// Who holds it.
+    /// The name of the worker that holds the lease.
     #[must_use]
     pub fn owner(&self) -> &str {
         self.state.view.owner.as_deref().unwrap_or_default()

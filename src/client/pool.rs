@@ -91,7 +91,7 @@ impl From<Option<String>> for Handover {
     }
 }
 
-/// How a task ended.
+/// How the task of one lease ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// It finished, and its lease was handed over.

@@ -150,13 +150,13 @@ impl Session {
         &self.session_state.id
     }
 
-    /// Its public name.
+    /// The digest: the name of the session that everybody may know.
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.session_state.digest
     }
 
-    /// Its owner.
+    /// The owner of the session and of the leases that it keeps.
     #[must_use]
     pub fn owner(&self) -> &str {
         &self.session_state.owner

@@ -17,7 +17,7 @@ use crate::api::{
 
 /// How often an acquire whose answer was lost is sent, including the first time.
 const ACQUIRE_TRIES: u32 = 3;
-/// The pause between them.
+/// The pause between two of these tries.
 const ACQUIRE_PAUSE: Duration = Duration::from_millis(200);
 
 impl Client {

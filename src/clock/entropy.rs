@@ -55,7 +55,7 @@ thread_local! {
 pub struct SystemEntropy;
 
 impl SystemEntropy {
-    /// The source.
+    /// The source, which keeps no state of its own.
     #[must_use]
     pub fn new() -> Self {
         Self
@@ -97,7 +97,7 @@ impl Entropy for SystemEntropy {
 pub struct SeededEntropy(AtomicU64);
 
 impl SeededEntropy {
-    /// The sequence of `seed`.
+    /// The sequence that `seed` determines: equal seeds give equal bytes.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(AtomicU64::new(Chance::new(seed).next_u64()))

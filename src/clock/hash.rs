@@ -8,9 +8,9 @@ type Hashing = std::hash::RandomState;
 #[cfg(any(test, feature = "testing"))]
 type Hashing = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
-/// A hash map.
+/// A hash map that is iterated in a random order, and in a repeatable one in tests.
 pub type HashMap<K, V> = collections::HashMap<K, V, Hashing>;
-/// A hash set.
+/// A hash set that is iterated in a random order, and in a repeatable one in tests.
 pub type HashSet<T> = collections::HashSet<T, Hashing>;
 /// A hash map that threads share.
 #[cfg(feature = "server")]

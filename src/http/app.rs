@@ -19,7 +19,6 @@ pub struct App {
     pub manager: Arc<Manager>,
     /// Forwards requests to other nodes.
     pub forwarder: Forwarder,
-    /// Renders metrics.
     pub recorder: Recorder,
     /// Sets the gauges that are only computed for a scrape.
     pub before_scrape: Box<dyn Fn() + Send + Sync>,
@@ -62,7 +61,7 @@ impl Source {
         store_tag(self.identity())
     }
 
-    /// The store's identity now.
+    /// The store's present identity. It changes when the epoch of a store that went backwards is raised.
     pub fn identity(&self) -> Nonce {
         self.store.meta().identity
     }

@@ -1,6 +1,6 @@
 //! Percent-encoding in paths and queries.
 
-/// Decodes percent-encoding, once.
+/// Decodes percent-encoding once: a decoded `%` begins no further code. Fails at a `%` without two digits.
 pub fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut bytes = Vec::with_capacity(raw.len());
     let mut rest = raw;

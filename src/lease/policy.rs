@@ -35,9 +35,9 @@ pub struct Policy {
 /// The ttls that a coordinator accepts, in milliseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TtlBounds {
-    /// The shortest ttl.
+    /// The shortest ttl that a request may name. A shorter one is refused, never clamped.
     pub min_ms: u64,
-    /// The longest ttl.
+    /// The longest ttl that a request may name. A longer one is refused, never clamped.
     pub max_ms: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct TtlBounds {
 pub struct FencePlan {
     /// The plugins. Each of them must confirm.
     pub plugins: Box<[Box<str>]>,
-    /// When they run.
+    /// Whether the plugins run before or after the next grant of the key.
     pub when: FenceWhen,
     /// The time that each plugin has to confirm, in milliseconds, all its tries together.
     pub timeout_ms: u64,

@@ -19,7 +19,7 @@ use crate::{
 /// A request to own one key.
 #[derive(Clone, Debug)]
 pub struct AcquireOne {
-    /// The key to acquire.
+    /// The key to acquire, whether or not it has a record yet.
     pub key: Key,
     /// The owner that acquires it.
     pub owner: Owner,

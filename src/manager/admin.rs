@@ -293,7 +293,7 @@ impl Manager {
     }
 }
 
-/// The result of [`Manager::drain_owner`].
+/// What [`Manager::drain_owner`] did to the owner's leases and sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DrainedOwner {
     /// How many leases and sessions were revoked.

@@ -5,15 +5,15 @@ use crate::lease::{KeyState, Refusal, View};
 /// How many of an acquire-any's keys were in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Availability {
-    /// Keys that were tried.
+    /// How many keys the call could choose from.
     pub keys: usize,
-    /// Held by other owners.
+    /// How many keys other owners hold.
     pub held: usize,
     /// Held by the caller's owner already.
     pub held_by_you: usize,
-    /// Offered to another owner.
+    /// How many keys are offered to another owner.
     pub offered: usize,
-    /// Shut by a lock-delay.
+    /// How many keys a lock-delay keeps closed.
     pub cooling: usize,
     /// Shut until a fence is confirmed.
     pub fencing: usize,

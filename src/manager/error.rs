@@ -13,7 +13,7 @@ use crate::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field} {detail}")]
 pub struct Invalid {
-    /// The argument.
+    /// The name of the argument, such as `wait_ms`.
     pub field: &'static str,
     /// What is wrong with it, and what is permitted.
     pub detail: String,
@@ -22,7 +22,7 @@ pub struct Invalid {
 /// The home node of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Home {
-    /// The node's incarnation.
+    /// The incarnation under which the node answers for the lease.
     pub node: Nonce,
     /// The node's address, if it is known.
     pub url: Option<Box<str>>,
@@ -76,7 +76,7 @@ pub enum CallError {
     Unexpected,
 }
 
-/// Why nothing was acquired.
+/// Why an acquire or acquire-any granted nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AcquireError {
     /// The key, of which this is the view, or the request id of an acquire-any refuses.
@@ -171,7 +171,7 @@ impl From<HolderError> for SessionError {
 }
 
 impl HolderError {
-    /// [`CallError::blaming`].
+    /// Blames the value as [`CallError::blaming`] does.
     pub(super) fn blaming(self, value: Option<&str>) -> Self {
         match self {
             Self::Call(error) => Self::Call(error.blaming(value)),
@@ -181,7 +181,7 @@ impl HolderError {
 }
 
 impl AcquireError {
-    /// [`CallError::blaming`].
+    /// Blames the value as [`CallError::blaming`] does.
     pub(super) fn blaming(self, value: Option<&str>) -> Self {
         match self {
             Self::Call(error) => Self::Call(error.blaming(value)),

@@ -15,7 +15,7 @@ use crate::{
 /// A heartbeat that was absorbed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Alive {
-    /// The tenure's token.
+    /// The token of the tenure that goes on.
     pub token: crate::lease::Token,
     /// The holder's window, in milliseconds from before it sent the heartbeat, on its own clock.
     pub valid_for_ms: u64,

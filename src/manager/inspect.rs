@@ -37,7 +37,7 @@ pub struct Filter {
 /// A page of leases, in byte order of their keys.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
-    /// The leases.
+    /// Each key with what everybody may see of it.
     pub leases: Vec<(Key, View)>,
     /// The key after which the next page starts, or `None` if this page is the last.
     pub next: Option<String>,

@@ -80,7 +80,7 @@ pub struct CallLimits {
     pub weight: u32,
 }
 
-/// A coordinator of leases.
+/// The calls of one coordinator: what a program that embeds it, and the HTTP API, can ask of it.
 pub struct Manager {
     coordinator: Arc<Coordinator>,
     limits: CallLimits,

@@ -21,7 +21,7 @@ impl Manager {
         self.node.as_ref().map(|node| node.list()).unwrap_or_default()
     }
 
-    /// The other living nodes.
+    /// The other living nodes, each with its address if that is known. Empty if the store is not shared.
     #[must_use]
     pub fn others(&self) -> Vec<Home> {
         let living = |view: &NodeView| !view.this && !view.record.state.is_terminal();

@@ -19,11 +19,11 @@ use crate::{
 
 /// The parts of a coordinator.
 pub struct Parts {
-    /// The store.
+    /// The store that keeps the records of all leases.
     pub store: Arc<dyn LeaseStore>,
     /// The clock of every promise.
     pub clock: Arc<dyn Clock>,
-    /// The source of nonces.
+    /// The source of secrets, nonces and seeds.
     pub entropy: Arc<dyn Entropy>,
     /// The threads on which lease actors live.
     pub arbiters: Arc<Arbiters>,
@@ -33,11 +33,11 @@ pub struct Parts {
     pub url: String,
     /// How long this node may make promises after it wrote its record, if the store is shared.
     pub node_ttl: Duration,
-    /// Limits of the actors.
+    /// Bounds on the memory and the restarts of the actors, and on what checks of sessions may reach.
     pub actors: Limits,
     /// The policies of the keys.
     pub policies: Arc<Policies>,
-    /// The plugins.
+    /// The plugins that fence resources, each under its name.
     pub plugins: Vec<NamedPlugin>,
     /// What plugins are notified of, by the notifiers of [`Tenure`](super::Tenure).
     pub subscriptions: Vec<Subscription>,
@@ -47,7 +47,7 @@ pub struct Parts {
     pub waiters_per_key: usize,
     /// The highest number of calls that wait for one key's write.
     pub inflight_per_key: usize,
-    /// Handles to the metrics.
+    /// Handles to the metrics that have no pool label.
     pub metrics: Arc<Metrics>,
     /// The log of ownership changes.
     pub ownership_log: OwnershipLog,

@@ -8,7 +8,7 @@ use crate::{actor::PoolView, lease::Key};
 /// A pool that a policy names.
 #[derive(Clone, Debug)]
 pub struct PoolShown {
-    /// Its name.
+    /// The name of the pool, as policies give it.
     pub pool: Arc<str>,
     /// Whether leases are moved between its members.
     pub balance: bool,

@@ -20,14 +20,14 @@ use crate::{
 pub const MAX_PROGRESS_BYTES: usize = 256;
 /// How many sessions are read at a time.
 const PAGE: usize = 1000;
-/// How many times, and after which pause, a session that was adopted a moment ago is looked up again.
-const ARRIVALS: u32 = 20;
-const ARRIVAL: Duration = Duration::from_millis(5);
+/// How many times, and after which pause, a session that was adopted is looked up until it is attached.
+const ATTACH_TRIES: u32 = 20;
+const ATTACH_PAUSE: Duration = Duration::from_millis(5);
 
 /// The public view of a session.
 #[derive(Clone, Debug)]
 pub struct SessionView {
-    /// Its public name.
+    /// The digest, by which everybody may name the session.
     pub digest: Nonce,
     /// The view of its own lease: owner, ttl, home node.
     pub view: View,
@@ -44,7 +44,7 @@ pub struct Opened {
     pub id: SessionId,
     /// How long the session is promised, in milliseconds from before the request was sent, on the caller's clock.
     pub valid_for_ms: u64,
-    /// The public view.
+    /// What everybody may see of the session.
     pub session: SessionView,
 }
 
@@ -195,12 +195,12 @@ impl Manager {
         let beat = Heartbeat { lease_id: id.proof, value: None, ttl_ms: None };
         let alive = self.heartbeat(key.as_str(), beat, asked).await?;
         let mut session = self.coordinator.sessions.get(id.digest);
-        for _ in 0..ARRIVALS {
+        for _ in 0..ATTACH_TRIES {
             if session.is_some() {
                 break;
             }
-            // The actor of an adopted session answers a moment before the session becomes known here.
-            tokio::time::sleep(ARRIVAL).await;
+            // The actor of an adopted session answers a moment before the session is attached here.
+            tokio::time::sleep(ATTACH_PAUSE).await;
             session = self.coordinator.sessions.get(id.digest);
         }
         let session = session.ok_or(CallError::IndexingSession)?;

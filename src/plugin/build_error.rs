@@ -20,7 +20,7 @@ pub enum BuildError {
     /// A value passed validation but cannot be used.
     #[error("{key} cannot be used: {why}")]
     Setting {
-        /// Its key.
+        /// The key of the setting, such as `url`.
         key: &'static str,
         /// The reason, without the value.
         why: String,

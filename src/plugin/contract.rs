@@ -16,14 +16,14 @@ use crate::{
 /// The order to shut out one ended tenure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceOrder {
-    /// The key.
+    /// The key whose tenure ended.
     pub key: Key,
     /// The token of the tenure that ended. A resource that keeps the highest shut-out token refuses this token and all
     /// lower ones.
     pub token: Token,
     /// The owner of the tenure.
     pub owner: Owner,
-    /// How it ended.
+    /// The change that ended the tenure, such as [`ChangeKind::Expired`].
     pub reason: ChangeKind,
     /// The digest of the session that kept the lease.
     pub session: Option<Nonce>,

@@ -14,7 +14,7 @@ pub enum FailureKind {
     NotAllowed,
     /// The name has no address.
     UnknownName,
-    /// No process listens there.
+    /// The connection was refused, as no process listens there.
     Refused,
     /// The connection failed for another reason, or broke.
     CannotConnect,

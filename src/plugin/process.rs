@@ -23,7 +23,7 @@ const INHERITED: [&str; 7] = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "T
 
 /// A program that exited.
 pub struct Ended {
-    /// How it exited.
+    /// The exit code, or the signal that killed the program.
     pub status: ExitStatus,
     /// The end of its standard error.
     pub complaint: String,

@@ -5,19 +5,19 @@ use std::{fmt, path::PathBuf, sync::Arc};
 /// The layer that a value came from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
-    /// The built-in default.
+    /// No source sets the value: it is the built-in default.
     #[default]
     Default,
-    /// The file.
+    /// A TOML file of settings.
     File {
-        /// The file's path.
+        /// The path by which the file was named.
         path: Arc<PathBuf>,
         /// The line, counted from 1; none for a fault of the whole file.
         line: Option<usize>,
     },
-    /// An environment variable.
+    /// A variable of the environment, such as `TENURE__LIMITS__KEYS`.
     Environment {
-        /// The variable's name.
+        /// The name of the variable, with its prefix.
         variable: String,
     },
     /// An argument on the command line.
@@ -39,7 +39,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One fault.
+/// One fault of the settings, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     /// The layer that has the fault.

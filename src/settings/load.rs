@@ -17,7 +17,7 @@ use super::{
 /// Valid settings, and the layer that each value came from.
 #[derive(Clone, Debug)]
 pub struct Loaded {
-    /// The settings.
+    /// The settings, each from the strongest source that sets it.
     pub settings: Settings,
     origins: BTreeMap<String, Origin>,
 }

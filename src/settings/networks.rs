@@ -30,7 +30,7 @@ pub struct Network {
 pub enum CheckTargets {
     /// Loopback, if the coordinator listens on loopback and advertises no other address; otherwise nothing.
     Auto,
-    /// These networks.
+    /// These networks, and no other targets.
     Only(Vec<Network>),
 }
 

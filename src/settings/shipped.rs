@@ -8,7 +8,7 @@ use super::{
     value::Shown,
 };
 
-/// The longest line.
+/// The longest line of the file, in bytes.
 const WIDTH: usize = 120;
 const HEAD: [&str; 3] = [
     "All settings of tenure with their defaults. No setting is required.",
@@ -34,7 +34,7 @@ const EXAMPLES: [(&str, &str); 5] = [
 ];
 const LOG: &str = "log: writes a line to the log and confirms. It fences nothing.";
 
-/// The text of `config/tenure.toml`.
+/// The text of `config/tenure.toml`: every setting with its default, range and meaning.
 #[must_use]
 pub fn shipped_file() -> String {
     let mut text = HEAD.map(|paragraph| comment("#", paragraph)).join("#\n");

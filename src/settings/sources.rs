@@ -29,13 +29,13 @@ pub struct Sources {
 }
 
 impl Sources {
-    /// Only the defaults.
+    /// No sources beyond the built-in defaults.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a TOML file.
+    /// Adds a TOML file, if one is named.
     #[must_use]
     pub fn file(mut self, path: Option<&Path>) -> Self {
         self.file = path.map(Path::to_owned);
@@ -62,7 +62,7 @@ impl Sources {
         self
     }
 
-    /// Adds `--set section.key=value`.
+    /// Adds an assignment `section.key=value`, as the flag `--set` takes it.
     #[must_use]
     pub fn set(mut self, assignment: &str) -> Self {
         let argument = format!("--set {assignment}");

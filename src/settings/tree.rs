@@ -16,21 +16,21 @@ use super::{
 /// Every setting. `config/tenure.toml` lists them with default, unit and meaning.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// The HTTP server.
+    /// The HTTP server: its addresses, threads and connections.
     pub server: Server,
-    /// This coordinator.
+    /// This coordinator: its name, its address, and its record in a shared store.
     pub node: Node,
-    /// Where leases are kept.
+    /// The kind of store that keeps the leases, and the settings of each kind.
     pub store: Store,
     /// Bounds on what callers may request and hold.
     pub limits: Limits,
-    /// Health checks of sessions.
+    /// Where the health checks of sessions may connect.
     pub checks: Checks,
-    /// The event stream.
+    /// The buffer and the comment lines of the event stream.
     pub events: Events,
-    /// Logs.
+    /// Which log lines are written, and in which format.
     pub telemetry: Telemetry,
-    /// Supervision of the actors.
+    /// How often an actor that failed is restarted.
     pub actors: Actors,
     /// The policies for the keys under a prefix; only a file has them.
     pub policies: Vec<Policy>,

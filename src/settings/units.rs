@@ -18,7 +18,7 @@ impl ByteSize {
         Self(count << 20)
     }
 
-    /// The number of bytes.
+    /// The size as a number of bytes.
     #[must_use]
     pub const fn bytes(self) -> u64 {
         self.0

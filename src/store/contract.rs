@@ -30,7 +30,7 @@ pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// Every future resolves within a few seconds, also while the store is unreachable. A store sends a conditional
 /// write once and never repeats it by itself.
 pub trait LeaseStore: Send + Sync + 'static {
-    /// The store's own record.
+    /// What the store knows about itself: identity, epoch and secret.
     fn meta(&self) -> Arc<Meta>;
 
     /// The bytes behind [`Meta::secret`], for a backup. `None` if this store cannot be backed up.

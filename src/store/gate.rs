@@ -9,9 +9,7 @@ pub enum Gate {
         table: String,
         /// The key of the item: attribute names and string values.
         key: Vec<(String, String)>,
-        /// The `ConditionExpression`.
         expression: String,
-        /// The `ExpressionAttributeNames`.
         names: Vec<(String, String)>,
         /// The `ExpressionAttributeValues`: the name, the type (`S` or `N`), the value.
         values: Vec<(String, &'static str, String)>,

@@ -3,7 +3,6 @@
 /// Whether the store can be written to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Health {
-    /// The store accepts writes.
     Ready,
     /// The store accepts no writes for now. The text gives the reason in one sentence for people.
     Degraded(String),

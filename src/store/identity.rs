@@ -9,7 +9,7 @@ use crate::lease::{ClusterSecret, Epoch, Nonce, Revision};
 pub struct Meta {
     /// Differs between any two stores, also between a store and a restored backup of it.
     pub identity: Nonce,
-    /// The generation of tokens.
+    /// The epoch of the tokens; it only rises.
     pub epoch: Epoch,
     /// Wall clock at creation, milliseconds since 1970.
     pub created_ms: u64,
@@ -49,7 +49,7 @@ impl fmt::Debug for Fresh {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Witness {
     pub identity: Nonce,
-    /// Its generation of tokens.
+    /// The highest epoch that the node saw.
     pub epoch: Epoch,
     /// The highest entry of the store's history that the node saw.
     pub highest: Revision,

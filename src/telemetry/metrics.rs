@@ -16,9 +16,8 @@ pub enum AcquireOutcome {
 /// The outcome of a compare-and-set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CasOutcome {
-    /// The record is written.
     Committed,
-    /// The record had changed.
+    /// The record had another revision than the write expected.
     Conflict,
     /// The store refused the write, or its outcome is unknown.
     Error,
@@ -86,7 +85,7 @@ pub struct Metrics {
     pub waiting_places: Gauge,
     /// Subscribers of the event stream.
     pub subscribers: Gauge,
-    /// Subscribers cut off.
+    /// Subscribers that were cut off because they did not read.
     pub subscribers_dropped: Counter,
     reloads: [Counter; 2],
     pub clock_jumps: Counter,
@@ -193,7 +192,6 @@ impl Metrics {
         self.plugin_restart_seconds.record(took);
     }
 
-    /// Records a compare-and-set.
     pub fn store_cas(&self, outcome: CasOutcome, took: Duration) {
         self.store_cas[outcome as usize].record(took);
     }

@@ -35,7 +35,7 @@ pub struct HandoverMetrics {
     requested: Counter,
     /// The holder handed over or released.
     pub handed_over: Counter,
-    /// The lease was revoked.
+    /// The holder did neither in time, and the lease was revoked.
     pub timed_out: Counter,
 }
 

@@ -12,7 +12,7 @@ pub enum RecorderError {
     Table(#[from] metrics_exporter_prometheus::BuildError),
 }
 
-/// Renders the metrics.
+/// Renders the metrics in the text format of Prometheus.
 #[derive(Clone)]
 pub struct Recorder {
     handle: PrometheusHandle,

@@ -17,7 +17,6 @@ pub enum Restart {
     #[default]
     Always,
     OnFailure,
-    /// No programs.
     Never,
 }
 

@@ -25,7 +25,6 @@ const LOOK: Duration = Duration::from_secs(2);
 pub struct Run {
     /// The client that acquires the lease.
     pub client: Client,
-    /// The lease to acquire.
     pub hold: Hold,
     /// Whether the value of the lease is one that the previous owner left.
     pub inherits: bool,

@@ -42,7 +42,7 @@ pub struct Event {
     pub pid: Option<u32>,
     /// What happened, in one or two words.
     pub what: &'static str,
-    /// The reason, for people.
+    /// Why it happened, for people; may be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub why: String,
 }
@@ -100,7 +100,7 @@ enum Leaving {
     No,
     /// Programs are told to end.
     Drain,
-    /// Programs are killed.
+    /// Programs are killed at once.
     Hasten,
 }
 

@@ -4,14 +4,14 @@ use std::{path::PathBuf, time::Duration};
 
 use super::reach::Reach;
 
-/// Limits of the actors.
+/// Bounds on the memory and the restarts of the actors, and on what checks of sessions may reach.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// The actor of an idle, free key leaves memory after this time.
     pub passivate_after: Duration,
     /// How often one key's actor may be restarted…
     pub restart_intensity: usize,
-    /// …within this time.
+    /// The period over which those restarts are counted.
     pub restart_window: Duration,
     /// The highest number of subscribers of the bus.
     pub subscribers: usize,

@@ -38,7 +38,6 @@ use crate::{
 pub struct Environment {
     pub store: Arc<dyn LeaseStore>,
     pub clock: Arc<dyn Clock>,
-    /// The source of nonces.
     pub entropy: Arc<dyn Entropy>,
     pub limits: Limits,
     /// Handles to the metrics that have no pool label.

@@ -160,7 +160,7 @@ impl Target {
     }
 }
 
-/// Asks the system's resolver.
+/// Resolves a name as the operating system does.
 pub(in crate::actor) async fn look_up(name: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(tokio::net::lookup_host((name, port)).await?.collect())
 }

@@ -52,7 +52,7 @@ impl LeaseActor {
         self.settled(now, ctx);
     }
 
-    /// Runs after every step.
+    /// Follows every step: counts an adoption, notes a hand-over, sets the timer.
     pub(super) fn settled(&mut self, now: Moment, ctx: &mut Context<Self>) {
         if self.follow_home() && self.is_same_tenure() {
             // The tenure did not change, only its home node: it was adopted from another node.

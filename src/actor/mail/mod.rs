@@ -28,7 +28,7 @@ pub enum Mail {
     Stale(u64),
     /// The store may have gone backwards: start again from what it holds.
     Reload,
-    /// A write is settled.
+    /// The store has answered a write.
     Landed(Landed),
     /// The gate of ends admits this actor.
     Turn(Permit),

@@ -90,7 +90,7 @@ pub enum Vacated {
 pub struct AnyReceiver {
     /// Its grant, with the place of the key that granted it.
     pub granted: oneshot::Receiver<(usize, Answer)>,
-    /// Places that were vacated.
+    /// Places that were left without an answer.
     pub vacated: mpsc::UnboundedReceiver<Vacated>,
 }
 

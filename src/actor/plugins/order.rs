@@ -18,7 +18,6 @@ use crate::{
 
 /// The pause after the first failure. It doubles with each further failure, and half of it is random.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// Everything that an order needs.

@@ -7,9 +7,8 @@ use crate::{lease::ChangeKind, settings, store::Committed};
 /// What a plugin is notified of, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
-    /// The plugin's name.
     pub plugin: Arc<str>,
-    /// The kinds of changes.
+    /// The kinds of changes that it is notified of.
     pub on: Vec<ChangeKind>,
     /// The prefix of the keys.
     pub prefix: String,

@@ -29,7 +29,6 @@ const MAX_BLOCKED: usize = 16;
 /// How long a try may take to stop after its time is over. One that takes longer blocks its thread.
 pub(super) const GRACE: Duration = Duration::from_millis(250);
 
-/// How a try ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Tried {
     Confirmed,

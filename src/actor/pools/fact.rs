@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::lease::{Change, ChangeKind, KeyState, Nonce, Record, Revision, Token};
 
-/// Who holds a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     Nobody,

@@ -12,7 +12,7 @@ use crate::{
 /// A session that joined a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
-    /// Whose session it is.
+    /// The owner of the session.
     pub owner: Owner,
     /// Its weight among the members.
     pub weight: u32,

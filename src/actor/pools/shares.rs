@@ -22,16 +22,16 @@ const FRESH: Duration = Duration::from_secs(20);
 pub struct Share {
     /// How many leases of the pool it should have.
     pub share: usize,
-    /// How many it holds.
+    /// How many leases of the pool it has.
     pub held: usize,
 }
 
 /// A member as shown to operators.
 #[derive(Clone, Debug)]
 pub struct MemberView {
-    /// Its session.
+    /// The digest of the member's session.
     pub digest: Nonce,
-    /// What its session declared.
+    /// The weight and limits that the session declared when it joined.
     pub joined: Joined,
     /// Its share, and how much it holds.
     pub share: Share,

@@ -18,7 +18,7 @@ pub struct PoolsState {
     pub joins: HashSet<Nonce>,
     /// Sessions that ended while records of sessions are being read; otherwise `None`.
     pub ended: Option<HashSet<Nonce>>,
-    /// All sessions are known.
+    /// Whether all living sessions were searched for, or are being searched for.
     pub searched: bool,
 }
 

@@ -12,10 +12,10 @@ use tokio::sync::broadcast;
 use super::{fence::Fence, topics::Topics, watch};
 use crate::store::{Committed, Position};
 
-/// What subscribers receive.
+/// A message of the bus, which every subscriber receives.
 #[derive(Clone, Debug)]
 pub enum BusEvent {
-    /// A change.
+    /// A change that the store has committed.
     Change(Arc<Published>),
     /// Some changes before this position were lost.
     Lost(Position),
@@ -26,7 +26,7 @@ pub enum BusEvent {
 /// A published change. The HTTP handlers keep their rendering in it, so that a thousand subscribers need only one.
 #[derive(Debug)]
 pub struct Published {
-    /// The change.
+    /// The change, with its key and position.
     pub committed: Committed,
     /// The HTTP handlers' rendering of it.
     pub rendered: OnceLock<Bytes>,
@@ -54,7 +54,7 @@ pub struct TooManySubscribers(pub usize);
 
 /// A subscription to the bus.
 pub struct Subscriber {
-    /// Receives the changes.
+    /// Receives what is published after the subscription began.
     pub changes: broadcast::Receiver<BusEvent>,
     subscribers: Arc<AtomicUsize>,
 }
@@ -92,7 +92,6 @@ impl Bus {
         let _ = self.render.set(Box::new(render));
     }
 
-    /// The number of subscribers.
     pub fn subscribers(&self) -> usize {
         self.subscribers.load(Ordering::Acquire)
     }

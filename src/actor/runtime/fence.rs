@@ -19,7 +19,6 @@ pub struct Fence {
 /// The outcome of a fence order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FenceOutcome {
-    /// The plugin confirmed.
     Confirmed,
     /// It did not confirm, in all its tries and within its time. The text is shown in events, to everybody: it names a
     /// kind of failure, and contains nothing that a program or a server said.
@@ -40,7 +39,6 @@ impl Report {
         Self(Some(Box::new(tell)))
     }
 
-    /// Reports the outcome.
     pub fn send(mut self, outcome: FenceOutcome) {
         if let Some(tell) = self.0.take() {
             tell(outcome);

@@ -119,7 +119,6 @@ mod tests {
     use super::*;
     use crate::lease::Revision;
 
-    /// Reports what it receives.
     struct Listener(UnboundedSender<(u32, bool)>);
 
     impl Actor for Listener {

@@ -34,7 +34,6 @@ impl<M> Topics<M> {
         receiver
     }
 
-    /// Removes a topic.
     pub fn remove(&self, topic: &str) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).remove(topic);
     }

@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::Notify;
 
-/// Changes the value.
+/// Changes the value, which all receivers then see.
 pub struct Sender<T>(Arc<Shared<T>>);
 
 /// Waits for changes of the value.

@@ -102,7 +102,7 @@ impl Handovers {
         due
     }
 
-    /// The first deadline.
+    /// The earliest deadline of a hand-over.
     pub(super) fn next(&self) -> Option<Moment> {
         self.standing().queue.first().map(|(at, _)| *at)
     }

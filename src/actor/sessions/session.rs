@@ -14,7 +14,6 @@ use crate::{
 };
 
 pub struct Session {
-    /// The session's public name.
     pub digest: Nonce,
     pub owner: Owner,
     /// How long a heartbeat keeps it, in milliseconds.

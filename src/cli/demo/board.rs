@@ -15,7 +15,7 @@ use crate::{clock::Clock, lease::Moment};
 /// Number of changes that are shown below the picture.
 const TICKER: usize = 8;
 
-/// Whether to use colours.
+/// Whether stdout is a terminal and `NO_COLOR` is not set.
 pub fn styled() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty())
 }

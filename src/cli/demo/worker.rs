@@ -12,7 +12,6 @@ use crate::client::{AcquireAny, Client, Grant, Owner};
 const FAIR: usize = SHARDS / WORKERS;
 /// Number of shards that a worker takes at most.
 const CAPACITY: usize = FAIR + 1;
-/// The interval of heartbeats.
 const BEAT: Duration = Duration::from_millis(500);
 
 /// Works until it is aborted. An abort is like `kill -9`: no more heartbeats follow.

@@ -15,7 +15,7 @@ use crate::{
     },
 };
 
-/// Informs people and systemd.
+/// Tells people by lines, and systemd by its notification socket.
 pub(super) struct Teller {
     key: String,
     clock: SystemClock,

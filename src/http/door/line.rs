@@ -62,7 +62,6 @@ impl Line {
         }
     }
 
-    /// The connection's place.
     pub fn seat(&self) -> &Rc<Seat> {
         &self.seat
     }

@@ -68,7 +68,7 @@ pub struct Reading(Rc<Seat>);
 pub struct Waiting(Option<Rc<Seat>>);
 
 impl Places {
-    /// Places for `most` connections.
+    /// Places for `most` connections, of which three quarters may wait or stream.
     pub fn new(most: usize) -> Rc<Self> {
         Rc::new(Self {
             most,

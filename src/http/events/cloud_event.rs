@@ -16,18 +16,17 @@ pub fn cursor(source: &Source, at: Position) -> String {
     write_cursor(&source.store_tag(), at)
 }
 
-/// Where a subscriber begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begin {
     /// With the changes from now on.
     Now,
-    /// After this position.
+    /// With the changes after this position.
     After(Position),
     /// Now, for a subscriber that names a position in another store.
     AnotherStore,
 }
 
-/// Reads a cursor.
+/// Reads a cursor: `0` for the earliest change that is kept, or what [`cursor`] wrote.
 pub fn parse_cursor(app: &App, text: &str) -> Result<Begin, Problem> {
     if text == "0" {
         return Ok(Begin::After(app.manager.earliest()));

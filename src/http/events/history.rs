@@ -33,7 +33,7 @@ pub struct Piece {
 
 /// A part of the history, for the answer of a long poll.
 pub struct Page {
-    /// CloudEvents, oldest first.
+    /// The changes as CloudEvents, oldest first.
     pub events: Vec<serde_json::Value>,
     /// The position of the part's end.
     pub position: Position,

@@ -34,7 +34,7 @@ const TRIES: u32 = 3;
 pub enum Queued {
     /// Its turn has come: the key is reserved for its owner.
     Turn,
-    /// The other node answered.
+    /// The other node granted, refused or failed.
     Answered(HttpResponse),
     /// The lease has moved to yet another home node.
     Moved,
@@ -92,7 +92,6 @@ impl Waiting {
         })
     }
 
-    /// The first attempt.
     pub fn asked(&self) -> Asked {
         self.received.into()
     }

@@ -10,7 +10,6 @@ use crate::http::{
     request::query,
 };
 
-/// No parameters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct NoQuery {}

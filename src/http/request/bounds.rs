@@ -22,7 +22,7 @@ impl Bounded for AcquireAnyBody {
     const MOST: usize = BATCH_BODY_BYTES;
 }
 
-/// Heartbeats and releases.
+/// Heartbeats and releases, which are served while other calls are refused.
 impl Bounded for BatchBody {
     const MOST: usize = BATCH_BODY_BYTES;
     const IS_VITAL: bool = true;

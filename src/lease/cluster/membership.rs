@@ -34,7 +34,7 @@ pub struct Membership {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// Nothing changed.
+    /// The node may promise as before, or still may not.
     Unbroken,
     /// The node could not promise for a while, and now can again.
     Resumed,
@@ -91,7 +91,6 @@ impl Membership {
         self
     }
 
-    /// The node's incarnation.
     #[must_use]
     pub fn incarnation(&self) -> Nonce {
         self.record.incarnation

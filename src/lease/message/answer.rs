@@ -21,7 +21,7 @@ pub struct View {
     pub node: Option<Nonce>,
     /// The home node is another node and is alive: it knows more.
     pub elsewhere: bool,
-    /// The owner.
+    /// The owner of the present tenure, or `None` if the key is not held.
     pub owner: Option<Owner>,
     /// The token of the current tenure, or of the last one; 0 for a key that was never held.
     pub token: Token,
@@ -31,7 +31,7 @@ pub struct View {
     pub expires_in_ms: Option<u64>,
     /// Wall clock at the grant, milliseconds since 1970.
     pub acquired_at_ms: Option<u64>,
-    /// The key's value.
+    /// The value that an owner left for its successor.
     pub value: Option<Box<str>>,
     /// What the session specified, when this is a session's key and the session is alive.
     pub spec: Option<Box<SessionSpec>>,
@@ -58,7 +58,7 @@ pub struct View {
 /// What the holder is given.
 #[derive(Clone, Debug)]
 pub struct Grant {
-    /// The public part.
+    /// What everybody may see of the lease.
     pub view: View,
     /// The secret that authorises heartbeat, release and transfer.
     pub lease_id: LeaseId,
@@ -135,11 +135,11 @@ pub enum Answer {
     Granted(Box<Grant>),
     /// The caller does not own the key.
     Refused(Refusal, Box<View>),
-    /// The heartbeat was absorbed.
+    /// The heartbeat was absorbed: the tenure goes on.
     Alive {
-        /// The tenure's token.
+        /// The token of the tenure that goes on.
         token: Token,
-        /// The holder's window.
+        /// The holder's window: milliseconds from before it sent the heartbeat, on its own clock.
         valid_for_ms: u64,
         /// The tenure had expired and goes on.
         revived: bool,
@@ -166,7 +166,7 @@ pub enum Answer {
     Pinned(Box<View>),
     /// The key has as many pins as it may have.
     TooManyPins,
-    /// The public view.
+    /// What everybody may see of the lease.
     Viewed(Box<View>),
     /// Too many calls wait for this key.
     Busy,

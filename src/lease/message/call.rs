@@ -12,7 +12,7 @@ pub struct Call<C> {
     pub caller: C,
     /// The node's clock when the request arrived, before it waited in any queue.
     pub received: Moment,
-    /// The request.
+    /// What the caller asks of the lease.
     pub request: Request,
     /// R5: the lease's home node is alive and was asked, but does not answer.
     pub home_unreachable: bool,
@@ -21,11 +21,11 @@ pub struct Call<C> {
 /// Everything that a lease can be asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
-    /// Become the owner.
+    /// Become the owner, at once or after a wait in the queue.
     Acquire(Box<Acquire>),
-    /// Remain the owner.
+    /// Remain the owner for one more ttl.
     Heartbeat(Heartbeat),
-    /// Give the lease back.
+    /// End the tenure before its ttl runs out.
     Release(Release),
     /// Hand the key over to a successor.
     Transfer(Box<Transfer>),
@@ -43,14 +43,14 @@ pub enum Request {
     Forget(Box<str>, Box<str>),
     /// Removes a pin: the pin's name, and the administrator who removes it.
     Unpin(Box<str>, Box<str>),
-    /// The public view.
+    /// Show what everybody may see of the lease.
     View,
 }
 
 /// A request to own the key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Acquire {
-    /// Who wants the key.
+    /// The worker that wants the key.
     pub owner: Owner,
     /// The ttl in milliseconds: how long a grant or heartbeat keeps the lease.
     pub ttl_ms: u64,
@@ -76,7 +76,7 @@ pub struct Acquire {
     pub place: bool,
 }
 
-/// A heartbeat.
+/// The holder's request to keep the lease for one more ttl.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Heartbeat {
     /// Proves that the caller is the holder.
@@ -112,20 +112,20 @@ pub struct Transfer {
 /// A request to hand the lease over.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AskHandover {
-    /// The reason.
+    /// Why the lease must be handed over, for people.
     pub reason: Box<str>,
-    /// Who asks.
+    /// Who asks for the hand-over, for people.
     pub actor: Box<str>,
     /// How long the holder has, in milliseconds.
     pub timeout_ms: u64,
 }
 
-/// A revocation.
+/// An administrator's request to end the tenure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Revoke {
-    /// The reason.
+    /// Why the administrator ends the tenure, for people.
     pub reason: Box<str>,
-    /// The administrator.
+    /// The administrator who ends the tenure, for people.
     pub actor: Box<str>,
     /// Do not wait for the holder's last promise. Its window may overlap that of the next holder.
     pub immediately: bool,

@@ -10,7 +10,7 @@ use crate::lease::{
 
 pub type Effects<C> = Vec<Effect<C>>;
 
-/// One thing to do.
+/// One thing that the shell must do.
 #[derive(Debug)]
 pub enum Effect<C> {
     /// Compare-and-set the record; report as [`super::Input::Settled`]. At most one is in flight.
@@ -31,7 +31,7 @@ pub enum Effect<C> {
     Alarm(Alarm),
 }
 
-/// A compare-and-set.
+/// A compare-and-set of the record, together with its changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WriteEffect {
     pub expected: Revision,

@@ -9,7 +9,7 @@ use crate::lease::{
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FenceRun {
     pub plugin: Box<str>,
-    /// The tenure's token.
+    /// The token of the tenure that ended.
     pub token: Token,
     pub owner: Owner,
     pub reason: ChangeKind,
@@ -22,7 +22,7 @@ pub struct FenceRun {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FenceReport {
     pub plugin: Box<str>,
-    /// The tenure's token.
+    /// The token of the tenure that ended.
     pub token: Token,
     pub outcome: FenceResult,
 }

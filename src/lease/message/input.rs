@@ -13,7 +13,7 @@ pub enum Input<C> {
     Call(Call<C>),
     /// The write in flight was settled.
     Settled(Settled),
-    /// The read was answered.
+    /// The store answered the read of the record, or failed.
     Loaded(Result<Loaded, StoreError>),
     /// The clock reached [`crate::lease::Lease::next_wake`], or what is known of the nodes changed.
     Tick,
@@ -38,10 +38,10 @@ pub enum Settled {
 /// What the store holds for a key.
 #[derive(Clone, Debug)]
 pub enum Loaded {
-    /// Nothing.
+    /// The key has no record.
     Absent,
     /// A record and the revision of its write.
     Record(Revision, Arc<Record>),
-    /// Something unreadable.
+    /// A record that cannot be read, its revision, and why.
     Quarantined(Revision, CodecError),
 }

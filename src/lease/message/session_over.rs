@@ -8,7 +8,7 @@ use crate::lease::{
 /// The end of a session, as its leases are told of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SessionOver {
-    /// The session's digest.
+    /// The digest of the session that ended.
     pub session: Nonce,
     /// How it ended, for people.
     pub cause: Box<str>,

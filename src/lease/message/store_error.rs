@@ -19,7 +19,7 @@ pub enum StoreError {
     /// As many keys exist under the new key's policy as that policy allows.
     #[error("the policy of the prefix {prefix:?} allows keys = {keys}, and that many exist")]
     PolicyFull {
-        /// The policy's prefix.
+        /// The prefix of the policy that is full.
         prefix: Box<str>,
         /// The number of keys that the policy allows.
         keys: u64,

@@ -16,7 +16,7 @@ use crate::lease::primitives::{Moment, Nonce};
 /// A member of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// The member's session.
+    /// The digest of the member's session.
     pub id: Nonce,
     /// The member's share of the work relative to other members.
     pub weight: u32,

@@ -63,7 +63,7 @@ macro_rules! name {
                 Ok(Self(name.into()))
             }
 
-            /// The name as text.
+            /// The name as text, byte for byte as it was given.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0

@@ -111,7 +111,7 @@ impl ChangeKind {
 /// committed, never before.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Change {
-    /// What happened.
+    /// What happened: the short event type of the entry.
     pub kind: ChangeKind,
     /// The key's entries are numbered 1, 2, 3…
     pub seq: u64,

@@ -15,15 +15,15 @@ pub const MAX_LATE_FENCES: usize = 4;
 /// The fences of one ended tenure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fence {
-    /// The tenure's token.
+    /// The token of the tenure that ended.
     pub token: Token,
-    /// Who held it.
+    /// The owner of the tenure that ended.
     pub owner: Owner,
-    /// How it ended.
+    /// The change that ended the tenure, such as [`ChangeKind::Expired`].
     pub reason: ChangeKind,
     /// The session that kept it.
     pub session: Option<Nonce>,
-    /// When they run.
+    /// Whether the plugins run before or after the next grant of the key.
     pub when: FenceWhen,
     /// What happens when one fails for good.
     pub on_failure: OnFenceFailure,

@@ -42,14 +42,14 @@ impl NodeState {
 /// The durable record of one incarnation of a node. Its instants are readings of that node's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// Names this write.
+    /// Drawn anew for each write, so that no two writes are alike.
     pub nonce: Nonce,
     /// Random. Drawn at the start of the process, and again after the node was found dead or its clock had stood still.
     pub incarnation: Nonce,
     pub state: NodeState,
     /// The address at which clients and other nodes reach it.
     pub url: Box<str>,
-    /// The program's version.
+    /// The version of the program that the node runs.
     pub version: Box<str>,
     /// The number of leases whose home node it is.
     pub load: u32,

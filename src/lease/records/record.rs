@@ -34,9 +34,9 @@ pub struct Offer {
 /// An administrator's revocation: the tenure ends when its last promise has run out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Revocation {
-    /// The reason.
+    /// Why the administrator revoked the tenure, for people.
     pub reason: Box<str>,
-    /// The administrator.
+    /// The administrator who revoked the tenure, for people.
     pub actor: Box<str>,
 }
 
@@ -55,7 +55,7 @@ pub struct RequestMark {
 /// A heartbeat that changes nothing is none.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Record {
-    /// Names this write.
+    /// Drawn anew for each write, so that a write of unknown outcome can be recognised in the store.
     pub nonce: Nonce,
     /// The home node: the incarnation that answers for the key. `written` is a reading of its clock.
     pub node: Nonce,
@@ -67,9 +67,9 @@ pub struct Record {
     pub state: KeyState,
     /// The number of changes that the key has seen.
     pub seq: u64,
-    /// The tenure, when held.
+    /// The present tenure, or `None` if the key is not held.
     pub tenure: Option<Tenure>,
-    /// The previous tenure.
+    /// The tenure that ended last. Its former holder is told from it why it ended.
     pub previous: Option<Box<Ended>>,
     /// The value that the owner leaves for its successor.
     pub value: Option<Box<str>>,
@@ -218,7 +218,6 @@ impl Record {
         self.fences_and_delay.as_ref().map_or(0, |fences_and_delay| fences_and_delay.cooling_ms)
     }
 
-    /// Ends the lock-delay.
     pub(in crate::lease) fn cool(&mut self) {
         if let Some(left) = &mut self.fences_and_delay {
             left.cooling_ms = 0;

@@ -29,7 +29,7 @@ pub struct SessionSpec {
 /// A check that the session's home node runs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Check {
-    /// What is checked.
+    /// What must succeed: a request, a connection, a program, or a change of the progress.
     pub kind: CheckKind,
     /// Milliseconds from the end of one round to the next.
     pub interval_ms: u64,
@@ -55,7 +55,7 @@ pub enum CheckKind {
 /// The secret name of a session: its digest, which is public, and its proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionId {
-    /// The session's public name.
+    /// The public part, which lists and events show.
     pub digest: Nonce,
     /// The secret that authorises the session's heartbeat and end.
     pub proof: LeaseId,

@@ -39,7 +39,7 @@ impl KeyState {
 pub struct Tenure {
     /// The nonce of the grant. The lease id is derived from it.
     pub grant_nonce: Nonce,
-    /// The owner.
+    /// The worker that holds the key.
     pub owner: Owner,
     /// The fencing token, or [`Token::OF_THIS_WRITE`] in the record of the grant itself.
     pub token: Token,
@@ -56,7 +56,7 @@ pub struct Tenure {
 pub struct Ended {
     /// The tenure as it was.
     pub tenure: Tenure,
-    /// How it ended.
+    /// The change that ended it, such as [`ChangeKind::Released`].
     pub reason: ChangeKind,
     /// Wall clock at the end, milliseconds since 1970; for people only.
     pub ended_at_ms: u64,

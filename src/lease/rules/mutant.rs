@@ -38,7 +38,7 @@ macro_rules! mutants {
         }
 
         impl $name {
-            /// Every mutant.
+            /// Every mutant, in the order of their declaration.
             pub const ALL: [Self; [$(Self::$mutant),*].len()] = [$(Self::$mutant),*];
         }
     };

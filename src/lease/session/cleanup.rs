@@ -36,7 +36,7 @@ pub struct Cleanup {
 /// What follows from a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CleanupEffect {
-    /// Nothing, for now.
+    /// Nothing to do before the next search.
     Wait,
     /// What is known of the session must be forgotten.
     Forget,

@@ -32,7 +32,6 @@ pub struct Kept {
     draining: Option<Box<str>>,
     /// Tenures that ended while the store was being searched. What the search finds of them is outdated.
     gone: BTreeMap<Key, Token>,
-    /// The session's end.
     over: Option<SessionOver>,
     /// How many times changes were missed.
     misses: u64,
@@ -45,7 +44,7 @@ pub enum Indexing {
     /// They must be searched for. Until they are known, no heartbeat may be answered.
     #[default]
     Due,
-    /// They are known.
+    /// They are known, and heartbeats may be answered.
     Done,
     /// This node is no longer the session's home node and does not search for them.
     Left,

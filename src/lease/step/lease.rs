@@ -41,7 +41,6 @@ pub struct Lease<C> {
     pub(super) floor: Moment,
     /// When the offer runs out or the lock-delay is over.
     pub(super) opens_at: Moment,
-    /// The lease's home node.
     pub(super) home: Home,
     /// The tenure got one more ttl after a lapse, and its holder was not heard since.
     pub(super) graced: bool,

@@ -12,7 +12,7 @@ use crate::lease::{
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Waiter<C> {
     pub caller: C,
-    /// When its request arrived.
+    /// The node's clock when the waiter's request arrived.
     pub received: Moment,
     pub acquire: Box<Acquire>,
     /// The key's home node was asked first and does not answer.
@@ -143,7 +143,6 @@ impl<C: Caller> Waiters<C> {
         taken.into()
     }
 
-    /// Takes out every waiter.
     pub fn drain(&mut self) -> impl Iterator<Item = Waiter<C>> {
         std::mem::take(&mut self.queue).into_iter()
     }

@@ -22,7 +22,7 @@ pub enum Candidates {
 /// How many leases an acquire-any takes at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// This many.
+    /// At most this many: 1 to [`MAX_CANDIDATES`].
     UpTo(usize),
     /// As many as the session lacks of its share of its pool.
     Fair,
@@ -43,7 +43,7 @@ impl Count {
 /// A request to own some of several keys.
 #[derive(Clone, Debug)]
 pub struct AcquireAny {
-    /// The candidates.
+    /// The keys from which to choose.
     pub candidates: Candidates,
     /// The owner that acquires them.
     pub owner: Owner,

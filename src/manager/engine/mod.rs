@@ -33,7 +33,6 @@ use crate::{
 
 /// Store, actors and manager of a running coordinator.
 pub(crate) struct Engine {
-    /// The library's interface.
     pub(crate) manager: Arc<Manager>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: OpenStore,

@@ -186,7 +186,7 @@ impl OpenStore {
         Ok(Self { store, opened, remembered, witness: witness_file(settings) })
     }
 
-    /// The highest known epoch.
+    /// The highest epoch that the store or the witness file names.
     pub(crate) fn epoch(&self) -> Epoch {
         let remembered = self.remembered.map_or(Epoch::default(), |witness| witness.epoch);
         self.store.meta().epoch.max(remembered)

@@ -28,7 +28,6 @@ const PAUSE: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_secs(1);
 /// The pause after the first failed call. It doubles with each further failure, and half of it is random.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
-/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 impl Notifier {

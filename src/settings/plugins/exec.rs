@@ -14,7 +14,7 @@ use super::{
 };
 
 section! {
-    /// Runs a program.
+    /// Runs a program for each fence. Exit status 0 confirms.
     pub struct ExecPlugin {
         /// exec: the program and its arguments. Exit status 0 confirms.
         command: Vec<String> = Vec::new(), required = true,

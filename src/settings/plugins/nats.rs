@@ -37,7 +37,7 @@ pub enum NatsMode {
 }
 
 impl NatsMode {
-    /// The name in settings.
+    /// The name of the mode in settings.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -25,7 +25,7 @@ const MAX_RETRIES: u32 = 100;
 const MAX_CONCURRENCY: usize = 1024;
 
 section! {
-    /// `[[plugin]]`.
+    /// One table `[[plugin]]`: a plugin that fences, and may be notified of changes.
     pub struct Plugin {
         /// Name in policies and metrics. 1 to 64 letters, digits, _, - and .
         name: String = String::new(), required = true, read name;
@@ -48,9 +48,9 @@ section! {
 /// The kind of a plugin, with its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum PluginKind {
-    /// Runs a program.
+    /// Runs a program for each fence.
     Exec(ExecPlugin),
-    /// Posts to a URL.
+    /// Posts each fence to a URL.
     Webhook(WebhookPlugin),
     /// Sends a request to, or publishes on, a NATS subject.
     Nats(NatsPlugin),
@@ -64,7 +64,7 @@ pub enum PluginKind {
 }
 
 impl PluginKind {
-    /// The name in settings.
+    /// The name of the kind in settings.
     #[must_use]
     pub fn as_str(&self) -> &'static str {
         match self {

@@ -21,7 +21,7 @@ pub const WEBHOOK_SECRET: &str = "whsec_";
 const SECRET_BYTES: RangeInclusive<usize> = 24..=64;
 
 section! {
-    /// Posts to a URL.
+    /// Posts each fence to a URL. A 2xx status confirms.
     pub struct WebhookPlugin {
         /// URL to post to. A 2xx status confirms.
         url: String = String::new(), required = true,

@@ -21,7 +21,7 @@ const LOCK_DELAYS: RangeInclusive<Duration> =
     Duration::ZERO..=Duration::from_millis(MAX_LOCK_DELAY_MS as u64);
 
 section! {
-    /// `[[policy]]`.
+    /// One table `[[policy]]`: the settings of the keys with a prefix.
     pub struct Policy {
         /// Prefix of the keys. If several policies match a key, the longest prefix applies; "" matches every key.
         /// Required, and unique.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::{table::section, units::DAY};
 
 section! {
-    /// `[actors]`.
+    /// The section `[actors]`: how often an actor that failed is restarted.
     pub struct Actors {
         /// How many times the actor of one key is restarted at once within restart_window. After that the key rests for
         /// one window, and its callers are asked to retry.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::super::{content::Content, networks::CheckTargets, table::section};
 
 section! {
-    /// `[checks]`.
+    /// The section `[checks]`: where the health checks of sessions may connect.
     pub struct Checks {
         /// Addresses to which the http and tcp checks of sessions may connect: networks with optional ports, such as
         /// ["10.0.0.0/8:8080", "192.168.7.4", "[fd00::]/8:9000-9100"]. IPv6 needs brackets; without ports, all ports

@@ -10,7 +10,7 @@ const MAX_BUFFER: usize = 1 << 22;
 const MAX_HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
 section! {
-    /// `[events]`.
+    /// The section `[events]`: the buffer and the comment lines of the event stream.
     pub struct Events {
         /// How many events a live subscriber may lag behind before it is disconnected. It can resume where it was.
         buffer: usize = 16_384, in 1..=MAX_BUFFER;

@@ -14,7 +14,7 @@ pub(in crate::settings) const TTLS: RangeInclusive<Duration> =
 pub(in crate::settings) const NUMBERS_OF_KEYS: RangeInclusive<u64> = 1..=1_000_000_000;
 
 section! {
-    /// `[limits]`.
+    /// The section `[limits]`: bounds on what callers may request and hold.
     pub struct Limits {
         /// Minimum ttl that a caller may request. A shorter one is refused, never clamped.
         ttl_min: Duration = Duration::from_millis(100), in TTLS, if min_above_max;

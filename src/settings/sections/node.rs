@@ -11,7 +11,7 @@ use super::super::{
 use crate::lease::MAX_NODE_TTL_MS;
 
 section! {
-    /// `[node]`.
+    /// The section `[node]`: this coordinator among the others.
     pub struct Node {
         /// Display name of this coordinator. Empty: its listen address.
         name: String = String::new();

@@ -14,7 +14,7 @@ use super::super::{
 const MAX_WORKERS: usize = 1024;
 
 section! {
-    /// `[server]`.
+    /// The section `[server]`: the HTTP server.
     pub struct Server {
         /// IP address and port to listen on. Port 0 takes any free port.
         listen: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 7373)), if open_to_all;
@@ -70,7 +70,7 @@ fn odd_hosts(server: &Server) -> Vec<String> {
 pub enum Workers {
     /// One less than the machine has cores, at least one: the store's writer needs a core too.
     Auto,
-    /// This many.
+    /// This many threads, from 1 to 1024.
     Count(usize),
 }
 

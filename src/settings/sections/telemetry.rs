@@ -5,7 +5,7 @@ use tracing_subscriber::EnvFilter;
 use super::super::{table::section, value::written_as_text};
 
 section! {
-    /// `[telemetry]`.
+    /// The section `[telemetry]`: which log lines are written, and in which format.
     pub struct Telemetry {
         /// Which log lines are written: "error", "warn", "info", "debug", "trace", or directives such as
         /// "info,tenure::actor=debug".
@@ -26,7 +26,7 @@ fn no_filter(telemetry: &Telemetry) -> Option<String> {
 /// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// For people.
+    /// Plain text, for people.
     Text,
     /// One JSON object per line.
     Json,

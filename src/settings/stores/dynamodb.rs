@@ -12,7 +12,7 @@ use super::{
 };
 
 section! {
-    /// `[store.dynamodb]`.
+    /// The section `[store.dynamodb]`: the table, and how it is reached.
     pub struct DynamoDb {
         /// Table. No other application may write to it. 3 to 255 letters, digits, _, - and .
         table: String = "tenure".into(), if odd_table;

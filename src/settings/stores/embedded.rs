@@ -8,7 +8,7 @@ use super::super::{table::section, units::ByteSize};
 const LEAST: ByteSize = ByteSize(64 << 10);
 
 section! {
-    /// `[store.embedded]`.
+    /// The section `[store.embedded]`: the directory, and the sizes of its files.
     pub struct Embedded {
         /// Directory of the files. Created if absent, and locked while in use.
         data_dir: PathBuf = "./tenure-data".into(), if no_directory;

@@ -12,7 +12,7 @@ pub use nats::Nats;
 use super::{table::section, value::written_as_text};
 
 section! {
-    /// `[store]`.
+    /// The section `[store]`: which kind of store keeps the leases.
     pub struct Store {
         /// Where leases are stored. "embedded": files of this process, for one coordinator. "nats": a NATS JetStream
         /// bucket, and "dynamodb": a DynamoDB table, each for any number of coordinators.
@@ -46,7 +46,7 @@ pub enum StoreKind {
 }
 
 impl StoreKind {
-    /// Every kind.
+    /// Every kind, also those that this build lacks.
     pub const ALL: [Self; 3] = [Self::Embedded, Self::Nats, Self::DynamoDb];
 
     /// The kind's name in settings and in the API.

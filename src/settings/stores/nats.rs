@@ -17,7 +17,7 @@ use super::{
 };
 
 section! {
-    /// `[store.nats]`.
+    /// The section `[store.nats]`: the bucket, and how its servers are reached.
     pub struct Nats {
         /// Servers, separated by commas. tls:// instead of nats:// uses TLS.
         url: String = "nats://127.0.0.1:4222".into(), if odd_addresses, if plain_text;

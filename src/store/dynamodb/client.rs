@@ -60,7 +60,7 @@ pub(super) struct Failure<E> {
     pub service: Option<E>,
 }
 
-/// The table's clients.
+/// The clients of DynamoDB and of its streams, for one table.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
     pub db: aws_sdk_dynamodb::Client,

@@ -1,6 +1,5 @@
 //! Why a table is not opened.
 
-/// Why [`DynamoStore::open`](super::DynamoStore::open) refused.
 #[derive(Debug, thiserror::Error)]
 pub enum DynamoOpenError {
     /// The table is not there.

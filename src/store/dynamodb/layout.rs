@@ -40,7 +40,6 @@ pub(super) fn n(number: u64) -> AttributeValue {
     AttributeValue::N(number.to_string())
 }
 
-/// Bytes.
 pub(super) fn b(bytes: Vec<u8>) -> AttributeValue {
     AttributeValue::B(Blob::new(bytes))
 }
@@ -60,7 +59,7 @@ pub(super) fn log_sk(number: u64) -> String {
     format!("{number:020}")
 }
 
-/// The attribute as text.
+/// The attribute, if it is text.
 pub(super) fn text<'a>(item: &'a Item, name: &str) -> Option<&'a str> {
     item.get(name)?.as_s().ok().map(String::as_str)
 }
@@ -70,7 +69,7 @@ pub(super) fn number(item: &Item, name: &str) -> Option<u64> {
     item.get(name)?.as_n().ok()?.parse().ok()
 }
 
-/// The attribute as bytes.
+/// The attribute, if it holds bytes.
 pub(super) fn bytes<'a>(item: &'a Item, name: &str) -> Option<&'a [u8]> {
     item.get(name)?.as_b().ok().map(AsRef::as_ref)
 }
@@ -143,7 +142,7 @@ pub(super) fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     out
 }
 
-/// Decodes what [`encode`] wrote.
+/// Decodes what [`encode`] wrote, if its checksum is right.
 pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     let (body, crc) = bytes.split_last_chunk::<4>().ok_or(CodecError::Truncated)?;
     if crc32fast::hash(body) != u32::from_le_bytes(*crc) {

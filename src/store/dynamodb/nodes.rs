@@ -45,7 +45,6 @@ impl DynamoShared {
         Ok(reply.item().and_then(parse).map(|node| node.found))
     }
 
-    /// Every node's record.
     pub async fn all_nodes(&self) -> Result<Vec<NodeItem>, StoreError> {
         let mut nodes = Vec::new();
         pages(|start| self.nodes_page(start), |page: Vec<NodeItem>| nodes.extend(page)).await?;

@@ -89,7 +89,6 @@ impl Outbox {
         self.sent.remove(&count);
     }
 
-    /// The write was made.
     pub fn commit(&mut self, count: u64, key: &Key, changes: Vec<Noted>) {
         self.sent.remove(&count);
         self.committed = self.committed.max(count);

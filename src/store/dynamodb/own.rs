@@ -28,7 +28,7 @@ pub(super) struct Own {
     pub revision: Revision,
 }
 
-/// Reads the record's item.
+/// Reads the item of the store's own record. The error names what is missing.
 pub(super) fn parse(item: &Item) -> Result<Own, String> {
     let missing = |name: &str| format!("no {name}");
     let identity = layout::nonce(item, "identity").ok_or_else(|| missing("identity"))?;

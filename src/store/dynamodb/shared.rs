@@ -150,7 +150,7 @@ impl DynamoShared {
         }
     }
 
-    /// Sends a write, once.
+    /// Sends a write once, and records how the table responds.
     pub async fn send<T, E>(
         &self,
         what: &str,
@@ -258,12 +258,12 @@ impl DynamoShared {
     }
 }
 
-/// Whole milliseconds.
+/// Whole milliseconds; at most `u64::MAX`.
 pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Thousandths of a unit.
+/// Thousandths of a capacity unit.
 fn milli(consumed: Option<&ConsumedCapacity>) -> u64 {
     let units = consumed.and_then(ConsumedCapacity::capacity_units).unwrap_or(0.0);
     #[expect(

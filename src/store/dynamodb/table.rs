@@ -68,7 +68,6 @@ pub(super) async fn open(client: &Client, create: bool) -> Result<Identity, Dyna
     Err(DynamoOpenError::Unavailable { table, why })
 }
 
-/// Requests the table's description.
 pub(super) async fn describe(client: &Client) -> Result<TableDescription, Failure<()>> {
     let request = client.db.describe_table().table_name(&client.table).send();
     let reply = client.send("DescribeTable", request).await;

@@ -88,7 +88,7 @@ async fn look(shared: &DynamoShared) -> usize {
     shared.read_on().await.unwrap_or(0)
 }
 
-/// Logs everything that waits.
+/// Writes everything that waits into the log.
 pub(super) async fn flush(shared: &DynamoShared, contended: bool) -> Result<(), StoreError> {
     if let Some(why) = shared.recent_failures().halted() {
         return Err(StoreError::Unavailable(why.to_owned()));

@@ -31,7 +31,7 @@ struct Draft {
 }
 
 impl DynamoShared {
-    /// Sends the write, once.
+    /// Sends the write once. Nothing here repeats it.
     pub async fn compare_and_set(&self, write: Write) -> WriteOutcome {
         let now = self.clock.now();
         if let Some(why) = self.recent_failures().refuses(now) {

@@ -31,7 +31,7 @@ const MAGIC: &[u8; 8] = b"tenureMT";
 const VERSION: u32 = 1;
 const META_BYTES: usize = 90;
 
-/// The content of `META`.
+/// The content of the file `META`.
 #[derive(Clone)]
 pub(super) struct MetaFile {
     pub identity: Nonce,

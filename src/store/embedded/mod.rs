@@ -110,7 +110,7 @@ pub struct EmbeddedStore {
 struct Running {
     writer: JoinHandle<()>,
     maker: JoinHandle<()>,
-    /// Released last.
+    /// Released last: it guards the directory until every thread has ended.
     _lock: std::fs::File,
 }
 

@@ -21,14 +21,13 @@ pub(super) const MAX_WAITING: usize = 262_144;
 pub(super) struct Job {
     pub key: Key,
     pub expected: Revision,
-    /// A [`frame::draft`](super::frame::draft).
+    /// The frame, as [`frame::draft`](super::frame::draft) made it.
     pub draft: Vec<u8>,
     pub kind: FrameKind,
     pub changes: Vec<Change>,
     pub reply: oneshot::Sender<Verdict>,
 }
 
-/// The writer's answer.
 #[derive(Debug)]
 pub(super) enum Verdict {
     Settled(WriteOutcome),

@@ -36,7 +36,7 @@ pub(super) struct Recovered {
     pub table: Table,
     /// The revision of the next write.
     pub next_revision: Revision,
-    /// The last change.
+    /// The position of the last change.
     pub latest: Position,
     /// Empty segments that can be used, in the order of their ids.
     pub spares: VecDeque<Spare>,

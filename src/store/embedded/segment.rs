@@ -27,7 +27,7 @@ const WINDOW: u32 = 256 * 1024;
 pub(super) struct Header {
     /// Segments are numbered 1, 2, 3…. No number is used twice.
     pub id: u64,
-    /// Identifies the store's log.
+    /// The log that the segment belongs to.
     pub log_id: u128,
     /// Every revision below this one was given out before the segment began.
     pub next_revision: Revision,

@@ -17,7 +17,7 @@ pub(super) const READY: usize = 2;
 /// How long after a failure the next attempt is made.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// An empty segment file.
+/// An empty segment file that is ready for use.
 #[derive(Debug)]
 pub(super) struct Spare {
     pub id: u64,

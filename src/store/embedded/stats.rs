@@ -10,11 +10,10 @@ pub struct Stats {
     pub live_bytes: u64,
     /// Bytes of all segment files, including spare ones.
     pub log_bytes: u64,
-    /// Writes that were committed.
     pub writes: u64,
     /// Syncs. Each is one group commit.
     pub syncs: u64,
-    /// Records that compaction copied.
+    /// Records that compaction copied into newer segments.
     pub carried: u64,
     /// Compaction cannot read the oldest segment, so the log grows.
     pub stuck: bool,

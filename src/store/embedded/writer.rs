@@ -25,7 +25,6 @@ const MAX_GROUP: usize = 4096;
 /// A group is closed once it has this many bytes.
 const MAX_GROUP_BYTES: usize = 1 << 20;
 
-/// The writer's own state.
 pub(super) struct Writer {
     tail: Tail,
     compaction: Compaction,

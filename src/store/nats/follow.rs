@@ -183,7 +183,6 @@ fn begin(core: &Arc<Core>) {
     *lock(&core.follower) = Some(follower);
 }
 
-/// Stops following the stream.
 pub(super) fn end(core: &Core) {
     if let Some(follower) = lock(&core.follower).take() {
         follower.abort();
@@ -198,7 +197,7 @@ pub(super) fn again(core: &Arc<Core>) {
     }
 }
 
-/// Follows the stream forever.
+/// Follows the stream until the task is aborted.
 async fn follow(core: Arc<Core>) {
     loop {
         let Err(why) = session(&core).await;

@@ -43,7 +43,7 @@ struct Watch {
     consumed: u64,
 }
 
-/// Checks the store forever.
+/// Checks the store until the task is aborted.
 pub(super) async fn watch(core: Arc<Core>) {
     let mut watch = Watch::default();
     loop {

@@ -17,7 +17,6 @@ use crate::lease::{Change, CodecError, Key, Record, Revision};
 const VERSION: u8 = 1;
 const HEAD: usize = 23;
 
-/// The result of [`parse`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Message<'a> {
     pub key: &'a str,

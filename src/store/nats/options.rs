@@ -37,11 +37,10 @@ pub struct Options {
     pub replicas: usize,
     /// Whether to open a bucket that may lose acknowledged writes.
     pub accept_data_loss: bool,
-    /// A `.creds` file.
+    /// The path of a `.creds` file.
     pub credentials: Option<PathBuf>,
     /// The user name. Requires `password`.
     pub user: Option<String>,
-    /// The password. Requires `user`.
     pub password: Option<String>,
     pub token: Option<String>,
     /// How the connection is secured.

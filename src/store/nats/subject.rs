@@ -19,7 +19,6 @@ pub(super) enum Name {
     /// A lease; `None` if no key is written like that.
     Lease(Option<Key>),
     Node(Option<Nonce>),
-    /// The store's own record.
     Meta,
     /// None of the store's subjects.
     Other,

@@ -2,14 +2,13 @@
 
 use crate::worker::guard::Settings;
 
-/// The service to guard.
+/// What the agent guards: one service under one lease.
 #[derive(Clone, Debug)]
 pub struct Charge {
     /// The key of the service's lease.
     pub key: String,
     /// The name of this agent. Each agent has a different one.
     pub owner: String,
-    /// Times and counts.
     pub settings: Settings,
     /// The scripts, as lines for `/bin/sh`.
     pub scripts: Scripts,

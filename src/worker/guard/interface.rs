@@ -20,7 +20,6 @@ pub enum Script {
     Deactivate,
 }
 
-/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ScriptOutcome {
     /// Exit code 0.
@@ -34,7 +33,7 @@ pub enum ScriptOutcome {
 /// An input of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Time passed.
+    /// The time for the next step came.
     Tick,
     Ended(RunId, ScriptOutcome),
     Granted {
@@ -77,7 +76,6 @@ pub enum Effect {
     DisarmWill,
     /// Inform people and the service manager.
     Report(Report),
-    /// End the process.
     Exit {
         /// Whether the service is known to be inactive.
         inactive: bool,
@@ -92,7 +90,6 @@ pub enum GuardState {
     Standby,
     /// The lease is held, and this many of the rounds before the activation were healthy.
     Confirming(u32),
-    /// The fence script runs.
     Fencing,
     /// The service is being activated.
     Activating,
@@ -132,18 +129,16 @@ pub enum Report {
     GuardState(GuardState),
     /// The first health check has ended.
     Ready,
-    /// A health check failed.
     Unhealthy {
         /// The number of consecutive failures.
         failures: u32,
-        /// How this check ended.
         outcome: ScriptOutcome,
     },
     /// The guard does not campaign for a while.
     Resting { why: Rest, pause: Duration },
-    /// The activation ends.
+    /// The service is being deactivated, for this reason.
     Leaving(Rest),
-    /// A person must act.
+    /// The guard cannot help itself: a person must act.
     Alarm(Alarm),
 }
 

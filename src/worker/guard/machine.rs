@@ -28,9 +28,8 @@ pub struct Guard {
     pub(super) fenced: bool,
     /// The end of the guarantee under which the service was activated. `None` if the service is inactive.
     pub(super) obliged: Option<Moment>,
-    /// Why the activation ended.
     pub(super) why: Option<Rest>,
-    /// Consecutive failed deactivations.
+    /// The number of consecutive failed deactivations.
     pub(super) tries: u32,
     /// When the deactivation is tried again.
     pub(super) retry_at: Moment,

@@ -88,7 +88,6 @@ impl Guard {
         }
     }
 
-    /// Performs what is due.
     fn settle(&mut self, now: Moment) {
         self.watch_guarantee(now);
         self.press_deactivation(now);

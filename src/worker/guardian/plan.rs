@@ -15,7 +15,7 @@ pub enum Action {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing runs.
+    /// Nothing runs, so there is nothing to kill.
     Quiet,
     /// The program runs, and is killed at `until`.
     Running { until: Option<u64> },
@@ -63,7 +63,6 @@ impl Plan {
         self.will_due &= limit.is_some();
     }
 
-    /// Whether nothing runs.
     pub fn is_quiet(&self) -> bool {
         self.phase == Phase::Quiet
     }

@@ -145,7 +145,7 @@ impl GuardianShared {
         }
     }
 
-    /// Continues a stopped guardian.
+    /// Sends SIGCONT to the guardian, in case it was stopped.
     pub(super) fn wake(&self) {
         process_tree::signal(self.pid, Signal::CONT);
     }

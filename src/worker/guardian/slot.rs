@@ -23,7 +23,7 @@ pub struct Slot {
     stopping: watch::Receiver<Option<Why>>,
 }
 
-/// A started program.
+/// A started program, until its end is reported.
 #[derive(Debug)]
 pub struct Running {
     /// The process id of the program and of its process group.

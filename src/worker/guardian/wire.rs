@@ -81,7 +81,6 @@ pub(super) enum Report {
     Willed { id: u64, exit: Exit },
 }
 
-/// How a program ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
     /// The program's own exit code.

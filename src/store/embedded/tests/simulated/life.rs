@@ -33,7 +33,6 @@ const SESSIONS: u64 = 8;
 /// The bytes of all values in one turn. They do not fill more than one segment.
 const MOST_BYTES: u64 = SEGMENT / 3;
 
-/// How the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Stopped,
