@@ -43,7 +43,7 @@ pub use environment::{
     reach::{Reach, Target},
 };
 #[cfg(any(test, feature = "testing"))]
-pub use environment::{Promise, Witnessed};
+pub use environment::{Observed, Promise};
 pub(crate) use lease::lease_actors;
 pub use mail::{AnyReceiver, AnyWait, Mail, Place, Reply, Vacated};
 pub use plugins::{NamedPlugin, PluginLimits, Plugins, Subscription};

@@ -13,7 +13,7 @@ use std::{
 };
 
 use tenure::{
-    actor::{Arbiters, BusEvent, Limits, Mail, NamedPlugin, Promise, Witnessed},
+    actor::{Arbiters, BusEvent, Limits, Mail, NamedPlugin, Observed, Promise},
     clock::{Clock, SeededEntropy},
     lease::{Epoch, Key, KeyState, Mutant, Nonce, Policies, Rules},
     manager::{CallLimits, Manager, Parts},
@@ -255,7 +255,7 @@ impl Life {
                 Err(()) => sleep(ms(200)).await,
             }
         };
-        self.witness(&manager);
+        self.observe(&manager);
         self.subscribe(&manager);
         let Some(process) = self.process.upgrade() else { return };
         *process.manager.borrow_mut() = Some(manager.clone());
@@ -311,13 +311,13 @@ impl Life {
     }
 
     /// I7, and what a run is to have enough of.
-    fn witness(&self, manager: &Arc<Manager>) {
+    fn observe(&self, manager: &Arc<Manager>) {
         let (log, node) = (self.site.log.clone(), format!("n{}.{}", self.number, self.start));
-        manager.coordinator().witness(move |witnessed| {
-            let event = match witnessed {
-                Witnessed::Promised(promise) => promised(&node, &promise),
-                Witnessed::Adopted => Event::Seen { sight: Sight::Adoption },
-                Witnessed::Lapsed => Event::Seen { sight: Sight::Lapse },
+        manager.coordinator().observe(move |observed| {
+            let event = match observed {
+                Observed::Promised(promise) => promised(&node, &promise),
+                Observed::Adopted => Event::Seen { sight: Sight::Adoption },
+                Observed::Lapsed => Event::Seen { sight: Sight::Lapse },
             };
             log.push(now(), event);
         });

@@ -8,11 +8,11 @@ mod check_tls;
 mod digest;
 mod limits;
 mod loaded;
+#[cfg(any(test, feature = "testing"))]
+mod observer;
 mod policy_table;
 pub(in crate::actor) mod reach;
 mod scan;
-#[cfg(any(test, feature = "testing"))]
-mod witness;
 
 use std::sync::{
     Arc, PoisonError, RwLock,
@@ -24,7 +24,7 @@ use tokio::sync::Notify;
 
 use self::check_tls::CheckTls;
 #[cfg(any(test, feature = "testing"))]
-pub use self::witness::{Promise, Witnessed};
+pub use self::observer::{Observed, Promise};
 pub(in crate::actor) use self::{digest::digest, loaded::loaded, scan::each_record};
 pub use self::{limits::Limits, policy_table::PolicyTable};
 use crate::{
@@ -60,7 +60,7 @@ pub struct Environment {
     jumps: JumpDetector,
     lapses: AtomicU32,
     #[cfg(any(test, feature = "testing"))]
-    witness: witness::Witness,
+    observer: observer::Observer,
 }
 
 impl Environment {
@@ -100,19 +100,19 @@ impl Environment {
             jumps,
             lapses: AtomicU32::new(0),
             #[cfg(any(test, feature = "testing"))]
-            witness: witness::Witness::default(),
+            observer: observer::Observer::default(),
         }
     }
 
     /// For tests: reports every event from now on to `tell`. Only the first call has an effect.
     #[cfg(any(test, feature = "testing"))]
-    pub fn witness(&self, tell: impl Fn(Witnessed<'_>) + Send + Sync + 'static) {
-        self.witness.set(tell);
+    pub fn observe(&self, tell: impl Fn(Observed<'_>) + Send + Sync + 'static) {
+        self.observer.set(tell);
     }
 
     #[cfg(any(test, feature = "testing"))]
-    pub(in crate::actor) fn tell(&self, what: Witnessed<'_>) {
-        self.witness.tell(what);
+    pub(in crate::actor) fn tell(&self, what: Observed<'_>) {
+        self.observer.tell(what);
     }
 
     /// Reads the clock once, for one decision. The wall clock checks the reading: if the clock stood still unnoticed,
@@ -168,7 +168,7 @@ impl Environment {
     /// A lapse is over: this node can promise again.
     pub(in crate::actor) fn lapsed(&self) {
         #[cfg(any(test, feature = "testing"))]
-        self.tell(Witnessed::Lapsed);
+        self.tell(Observed::Lapsed);
         self.lapses.fetch_add(1, Ordering::AcqRel);
     }
 

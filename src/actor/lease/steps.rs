@@ -7,7 +7,7 @@ use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
 use super::actor::LeaseActor;
 #[cfg(any(test, feature = "testing"))]
 use crate::{
-    actor::environment::{Promise, Witnessed},
+    actor::environment::{Observed, Promise},
     lease::Answer,
 };
 use crate::{
@@ -58,7 +58,7 @@ impl LeaseActor {
             // The tenure did not change, only its home node: it was adopted from another node.
             self.pool.adoptions.increment(1);
             #[cfg(any(test, feature = "testing"))]
-            self.coordinator.tell(Witnessed::Adopted);
+            self.coordinator.tell(Observed::Adopted);
         }
         self.note_handover();
         self.rearm(now, ctx);
@@ -99,7 +99,7 @@ impl LeaseActor {
             let ttl_ms = view.ttl_ms.unwrap_or(0);
             let (key, until) = (self.key(), self.coordinator.node_context().until);
             let promise = Promise { key, token, decided: now, ttl_ms, until };
-            self.coordinator.tell(Witnessed::Promised(promise));
+            self.coordinator.tell(Observed::Promised(promise));
         }
     }
 

@@ -6,7 +6,7 @@ use crate::lease::{Key, Moment, Token};
 
 /// Events that no answer shows, for tests.
 #[derive(Clone, Copy, Debug)]
-pub enum Witnessed<'a> {
+pub enum Observed<'a> {
     /// R1: a promise was decided.
     Promised(Promise<'a>),
     /// R5: the tenure of a dead node was adopted here.
@@ -30,17 +30,17 @@ pub struct Promise<'a> {
 
 /// The receiver of these events.
 #[derive(Default)]
-pub struct Witness(OnceLock<Tell>);
+pub struct Observer(OnceLock<Tell>);
 
-type Tell = Box<dyn Fn(Witnessed<'_>) + Send + Sync>;
+type Tell = Box<dyn Fn(Observed<'_>) + Send + Sync>;
 
-impl Witness {
+impl Observer {
     /// Only the first call has an effect.
-    pub fn set(&self, tell: impl Fn(Witnessed<'_>) + Send + Sync + 'static) {
+    pub fn set(&self, tell: impl Fn(Observed<'_>) + Send + Sync + 'static) {
         let _ = self.0.set(Box::new(tell));
     }
 
-    pub fn tell(&self, what: Witnessed<'_>) {
+    pub fn tell(&self, what: Observed<'_>) {
         if let Some(tell) = self.0.get() {
             tell(what);
         }
