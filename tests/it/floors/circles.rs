@@ -1,5 +1,8 @@
 //! No circle joins the children of a folder: of its files and subfolders, one after the other can be understood from
 //! those before it. A folder's own file is one of its children.
+//!
+//! The check follows paths. It does not see a method that a file calls on a type of another file, nor a name that
+//! `use super::*` brings from a folder's `pub use`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -127,6 +130,13 @@ fn a_circle_through_a_facade_is_found() {
         ("room/two.rs", "use super::One; pub enum Two {}"),
     ];
     assert_eq!(found(&through_a_glob).len(), 1);
+    let through_its_name = [
+        ("room/mod.rs", "mod one; mod two; pub use one::One; pub use two::Two;"),
+        ("room/one.rs", "use crate::room; pub struct One(room::Two);"),
+        ("room/two.rs", "use super::One; pub struct Two;"),
+    ];
+    let circle = &found(&through_its_name)[..];
+    assert!(matches!(circle, [one] if one.starts_with("src/room has a circle of one, two:")));
 }
 
 #[test]
@@ -156,6 +166,18 @@ fn a_circle_of_subfolders_is_found_in_the_folder_that_has_them() {
         ("room/a/low.rs", "pub struct Low;"),
         ("room/b/mod.rs", "mod other; pub use other::Other;"),
         ("room/b/other.rs", "use super::super::a::Low; pub struct Other;"),
+    ];
+    let circle = &found(&files)[..];
+    assert!(matches!(circle, [one] if one.starts_with("src/room has a circle of a, b:")));
+}
+
+#[test]
+fn a_facade_that_shows_a_neighbour_uses_it() {
+    let files = [
+        ("room/a/mod.rs", "mod low; pub use low::Low; pub use crate::room::b::Other;"),
+        ("room/a/low.rs", "pub struct Low;"),
+        ("room/b/mod.rs", "mod other; pub use other::Other;"),
+        ("room/b/other.rs", "use crate::room::a::Low; pub struct Other;"),
     ];
     let circle = &found(&files)[..];
     assert!(matches!(circle, [one] if one.starts_with("src/room has a circle of a, b:")));

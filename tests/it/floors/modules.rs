@@ -13,7 +13,7 @@ pub struct Modules(BTreeMap<Vec<String>, Module>);
 struct Module {
     file: String,
     syntax: Syntax,
-    /// Whether it has modules in files below it. Its `pub use` then is how others see these, and no use of its own.
+    /// Whether it has modules in files below it. A `pub use` of one of these shows it to others, and is no use.
     is_facade: bool,
     /// What each imported name stands for.
     names: BTreeMap<String, Vec<String>>,
@@ -116,7 +116,8 @@ impl Module {
             } else if let Some(name) = &import.name {
                 self.names.entry(name.clone()).or_insert_with(|| target.clone());
             }
-            if !(import.public && self.is_facade) {
+            let shows_its_own = import.public && self.is_facade && target.starts_with(own);
+            if !shows_its_own {
                 self.links.push(Link { target, written: import.path.join("::") });
             }
         }
@@ -148,8 +149,8 @@ fn absolute(
             if known.contains(&child[..=own.len()]) {
                 return Some(child);
             }
-            // In code, an imported name leads where the `use` led that brought it.
-            let target = names.get(first).filter(|_| import.name.is_some() && !rest.is_empty())?;
+            // In a `use` and in code, an imported name leads where the `use` led that brought it.
+            let target = names.get(first).filter(|_| !rest.is_empty())?;
             Some([target.as_slice(), rest].concat())
         }
     }
