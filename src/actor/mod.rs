@@ -1,9 +1,10 @@
 //! Everything with a mailbox: the lease actors, their supervisor, the registry that finds them, the bus that publishes
 //! ownership changes and fence orders, and the actors of the plugins; and the tasks of a node beside them.
 //!
-//! The rooms, from top to bottom. Each may use those below its line, and the [`Coordinator`] those below its own.
+//! The table lists the folders from top to bottom. The [`Coordinator`] is a file among them. A row uses the rows below
+//! it, never those above.
 //!
-//! | room | holds |
+//! | folder | holds |
 //! | --- | --- |
 //! | `supervision` | replaces dead actors; announces what the store committed |
 //! | `lease`, `cluster`, `balancer` | the actor of a key; this node among the others; moves leases between the members of pools |

@@ -1,14 +1,19 @@
 //! The documents of the HTTP API, which coordinators and clients exchange.
 //!
-//! Each document is defined once, for the server and the client: bodies of requests, queries, answers, the kinds of
-//! problems, and the bounds of fields. The OpenAPI document is generated from them. Its descriptions are the comments
-//! of these types and fields.
+//! Here are the documents as the coordinator has them: bodies of requests, queries, answers, the kinds of problems, and
+//! the bounds of fields. The OpenAPI document is generated from them. Its descriptions are the comments of these types
+//! and fields. The problem document itself is in `http/answer/problem.rs`, because it becomes an HTTP response.
 //!
 //! Guarantees: a body refuses unknown fields, with a message that names the field. An answer may have fields that the
 //! reader does not know, so old clients work with new coordinators.
 //!
-//! Answers that a client passes on as a whole have a second form in [`reading`]: the coordinator writes every field,
-//! while the client names the fields that it uses and keeps the others.
+//! The client uses some of these types itself, such as [`HeartbeatBody`] and [`Released`]. For others it has a form of
+//! its own:
+//!
+//! - [`reading`] has the answers on leases and sessions, and the problem document. The coordinator writes every field;
+//!   the client names the fields that it uses, and keeps the others of those that it passes on.
+//! - `client/arguments.rs` has the bodies of an acquire and an acquire-any. They leave out what the caller did not set.
+//!   `client/tests.rs` checks that a coordinator reads them.
 
 pub mod limits;
 pub mod reading;

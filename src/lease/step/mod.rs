@@ -6,14 +6,14 @@
 //! | `dispatch` | one step: which part handles which input |
 //! | `acquire`, `grant`, `queue`, `repeat` | becoming the owner |
 //! | `heartbeat`, `revival`, `pin`, `handover` | remaining the owner |
-//! | `release`, `transfer`, `revoke`, `ending`, `session_ref`, `tombstone` | the end of a tenure |
+//! | `release`, `transfer`, `revoke`, `ending`, `session_ref`, `session_tombstone` | the end of a tenure |
 //! | `fences_and_delay`, `fence`, `offer`, `forget` | what an end leaves behind |
 //! | `settle`, `look`, `recover` | what the store says |
 //! | `home`, `lapse` | several nodes, and a node that may not promise |
 //! | `view` | what is shown |
 //!
 //! The verbs are methods of [`Lease`]. `dispatch` calls them, and they call each other: an end may grant the key, and a
-//! write that is settled serves the queue.
+//! write that is settled serves the queue. So these files are one unit.
 
 mod acquire;
 #[cfg(any(test, feature = "testing"))]
