@@ -22,9 +22,10 @@ pub enum Format {
     Jsonl,
 }
 
-/// Writes results to stdout.
+/// Writes results to stdout, in the format that the user chose.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
+    /// The format in which results and errors are written.
     pub format: Format,
     /// Whether stdout is a terminal and the user did not ask for plain text.
     styled: bool,

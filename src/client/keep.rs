@@ -22,7 +22,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 pub(super) enum KeepOutcome {
     /// It goes on. The next heartbeat is wanted after this long at the latest, if there is a limit.
     Alive(Option<Duration>),
-    /// It is over.
+    /// It is over, for this reason.
     Lost(Loss),
     /// No answer, or one that asks to try again, after this long if the answer says so.
     Failed(Option<Duration>),

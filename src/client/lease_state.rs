@@ -19,7 +19,7 @@ use crate::api::{Code, HeartbeatBody, ReleaseBody};
 
 /// How long an explicit release or transfer is tried at least.
 pub(super) const LAST_WORD: Duration = Duration::from_secs(2);
-/// The pause between attempts.
+/// The pause between two of these attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What was granted, and what is known of it since.

@@ -87,7 +87,7 @@ pub struct Manager {
     draining: watch::Sender<bool>,
     /// Request ids of acquire-any calls that are being served.
     serving: DashMap<u128, ()>,
-    /// Free places in queues.
+    /// How many more places in queues waiting callers may take.
     places: Arc<Semaphore>,
     supervisor: crate::actor::SupervisorAddr,
     /// This node among the others, if the store is shared.

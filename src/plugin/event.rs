@@ -19,7 +19,7 @@ pub(super) fn id(plugin: &str, order: &FenceOrder) -> String {
     format!("fence_{hex}")
 }
 
-/// The order as JSON.
+/// The order as JSON: the input of a program, and the data of an event.
 pub(super) fn data(order: &FenceOrder) -> Value {
     json!({
         "key": order.key.as_str(),

@@ -30,7 +30,7 @@ pub enum FailureKind {
     Exit(i32),
     /// The program was killed by this signal.
     Killed(i32),
-    /// The plugin's code panicked.
+    /// The plugin's code panicked, so the try failed.
     Panicked,
     /// The reported progress did not change.
     Unchanged,

@@ -129,7 +129,7 @@ impl Inner {
     }
 }
 
-/// Whether an answer confirms.
+/// An answer confirms if it begins with the word `+OK` or `ok`, in upper or lower case.
 fn judge(answer: &[u8]) -> Result<(), FenceError> {
     let begins = |word: &[u8]| {
         let head = answer.get(..word.len());

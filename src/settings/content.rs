@@ -5,7 +5,7 @@ use std::path::Path;
 /// The expected content of a file.
 #[derive(Clone, Copy)]
 pub(super) enum Content {
-    /// A first line.
+    /// A first line that is not empty.
     Line,
     /// A PEM section whose name ends with this.
     Pem(&'static str),

@@ -15,7 +15,6 @@ use super::value::{Format, Shown};
 
 /// The most networks in one list. Each address is compared with all of them.
 const MAX_NETWORKS: usize = 256;
-/// The text for [`CheckTargets::Auto`].
 const AUTO: &str = "auto";
 
 /// A network and a range of ports.

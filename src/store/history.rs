@@ -27,7 +27,7 @@ pub struct Position {
     pub index: u32,
 }
 
-/// What [`LeaseStore::history`](super::LeaseStore::history) found.
+/// What a read of the store's history found.
 #[derive(Clone, Debug)]
 pub enum History {
     /// The changes after the position, oldest first, at most as many as the caller asked for. Empty if there are

@@ -53,7 +53,7 @@ impl Message for Panic {
     type Result = ();
 }
 
-/// What plugin actors share.
+/// What all plugin actors of a node share.
 #[derive(Clone)]
 pub(super) struct Surroundings {
     pub clock: Arc<dyn Clock>,

@@ -6,7 +6,7 @@ use crate::lease::{
     records::{Change, ChangeKind, Record},
 };
 
-/// How a tenure ends.
+/// How a tenure ends, as the change that reports it says.
 #[derive(Clone, Debug)]
 pub(super) struct End {
     pub(super) kind: ChangeKind,

@@ -11,7 +11,7 @@ pub const MAX_CANDIDATES: usize = 10_000;
 /// The keys of an acquire-any.
 #[derive(Clone, Debug)]
 pub enum Candidates {
-    /// These keys, each once.
+    /// These keys. None of them may occur twice.
     Keys(Vec<Key>),
     /// All keys with a record that begin with this prefix.
     Prefix(String),
