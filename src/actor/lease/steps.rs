@@ -37,7 +37,7 @@ impl LeaseActor {
         let lapses = self.coordinator.lapses();
         if lapses != self.lapses {
             self.lapses = lapses;
-            lease.void_promises(self.coordinator.node_context().resumed.min(now));
+            lease.extend_by_one_ttl(self.coordinator.node_context().resumed.min(now));
         }
         let key = self.exit_notice.key();
         tracing::trace!(%key, node = %self.coordinator.node_context().node, ?now, ?input, ?lease, "step");
