@@ -37,8 +37,10 @@ pub enum CallError {
     /// Another, living node is the lease's home node. Ask there.
     #[error("the lease has another home node{}", .0.url.as_deref().map(|url| format!(", {url}")).unwrap_or_default())]
     Elsewhere(Home),
-    /// Too many calls wait for the key.
-    #[error("too many calls wait for this key")]
+    /// Too many calls for the key wait, or are in progress.
+    #[error(
+        "too many calls for this key wait (limits.waiters_per_key) or are in progress (limits.inflight_per_key)"
+    )]
     Busy,
     /// The session's home node has just changed. The new one must know all leases of the session before it answers.
     #[error("the session's new home node does not know all its leases yet; try again in a moment")]
