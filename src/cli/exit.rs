@@ -136,7 +136,9 @@ fn of_client(error: &ClientError) -> Exit {
         ClientError::Address { .. } | ClientError::Proxy { .. } | ClientError::Tls(_) => {
             Exit::Usage
         }
-        ClientError::Unreachable { .. } | ClientError::NotUnderstood { .. } => Exit::Unreachable,
+        ClientError::Unreachable { .. }
+        | ClientError::NoAnswer { .. }
+        | ClientError::NotUnderstood { .. } => Exit::Unreachable,
         ClientError::Refused(problem) => match problem.status {
             401 | 403 => Exit::Forbidden,
             409 | 423 => Exit::NotAcquired,

@@ -139,7 +139,7 @@ impl EventStream {
 
     async fn connect(&mut self) -> Result<StreamItem, ClientError> {
         tokio::time::sleep(self.pause).await;
-        match self.open().await {
+        match self.open(SILENCE).await {
             Ok(response) => {
                 self.connection = Some((response, Parser::default()));
                 self.connected = true;
@@ -155,7 +155,8 @@ impl EventStream {
         }
     }
 
-    async fn open(&self) -> Result<Response, ClientError> {
+    /// Sends the request for events, and waits for the beginning of the answer for at most `patience`.
+    async fn open(&self, patience: Duration) -> Result<Response, ClientError> {
         let EventFilter { prefix, owner, types, after } = self.filter.clone();
         let call =
             Call::get("events").query([("prefix", prefix), ("owner", owner), ("types", types)]);
@@ -166,13 +167,9 @@ impl EventStream {
         if let Some(after) = after {
             request = request.header("Last-Event-ID", after);
         }
-        let response = tokio::time::timeout(SILENCE, request.send())
+        let response = tokio::time::timeout(patience, request.send())
             .await
-            .map_err(|_| ClientError::NotUnderstood {
-                status: 0,
-                problem: "no answer to the request for events".into(),
-                body: String::new(),
-            })?
+            .map_err(|_| ClientError::no_answer(&server, patience))?
             .map_err(ClientError::from_transport)?;
         let status = response.status();
         if status.is_success() {
@@ -187,7 +184,9 @@ fn is_passing(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(problem) => problem.retryable,
         ClientError::Address { .. } | ClientError::Proxy { .. } | ClientError::Tls(_) => false,
-        ClientError::Unreachable { .. } | ClientError::NotUnderstood { .. } => true,
+        ClientError::Unreachable { .. }
+        | ClientError::NoAnswer { .. }
+        | ClientError::NotUnderstood { .. } => true,
     }
 }
 
@@ -195,5 +194,23 @@ impl From<Frame> for Event {
     fn from(frame: Frame) -> Self {
         let body = serde_json::from_str(&frame.data).unwrap_or(Value::String(frame.data));
         Self { cursor: frame.id, kind: frame.event, body }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_a_request_for_events_is_named() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", silent.local_addr().unwrap());
+        let stream = Client::new(&server).unwrap().events(EventFilter::default());
+        let error = stream.open(Duration::from_millis(50)).await.unwrap_err();
+        let told = format!("no answer in time from {server}: it was silent for 50 ms");
+        assert_eq!(error.to_string(), told);
+        assert!(is_passing(&error) && !error.may_have_happened());
     }
 }
