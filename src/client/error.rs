@@ -95,7 +95,7 @@ impl ClientError {
         Self::Refused(Box::new(Problem {
             status: Code::UnknownKey.status(),
             code: Code::UnknownKey.as_str().into(),
-            title: "Unknown key".into(),
+            title: Code::UnknownKey.title().into(),
             detail: Some(format!("the key {key:?} was never seen")),
             ..Problem::default()
         }))

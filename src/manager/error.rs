@@ -74,7 +74,7 @@ pub enum CallError {
     Lapsed,
     /// The protocol gave an answer that the operation does not expect: a fault of this program. Whether the operation
     /// had an effect is unknown. The log names the answer.
-    #[error("a fault of the coordinator, which its log describes")]
+    #[error("the coordinator has a fault; its log names the operation and the unexpected answer")]
     Unexpected,
 }
 
