@@ -227,7 +227,11 @@ impl CallError {
             Answer::Frozen => Self::Frozen,
             unexpected => {
                 let answer = name_of(&unexpected);
-                tracing::error!(operation, answer, "the protocol gave an unexpected answer");
+                tracing::error!(
+                    operation,
+                    answer,
+                    "an operation got an unexpected answer; the call fails as internal"
+                );
                 Self::Unexpected
             }
         }
