@@ -53,7 +53,7 @@ pub enum ClientError {
     /// The server refused the call, for this reason.
     #[error("{0}")]
     Refused(Box<Problem>),
-    /// The answer is not one of this protocol.
+    /// The answer is neither a result nor a problem document of tenure's API.
     #[error("status {status} with an answer that is not tenure's ({problem}): {body}")]
     NotUnderstood {
         /// The HTTP status of the answer.

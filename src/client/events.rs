@@ -94,7 +94,7 @@ impl EventStream {
         Self { client, filter, connection, ready, connected: false, pause: Duration::ZERO }
     }
 
-    /// The next item. Dropping the future loses nothing.
+    /// The next item. It is cancel-safe: dropping the future loses no event.
     ///
     /// # Errors
     /// When the server cannot be reached the first time, or refuses.
@@ -146,7 +146,7 @@ impl EventStream {
                 Ok(StreamItem::Connected)
             }
             // A server that restarts refuses connections, and one that drains answers 503.
-            Err(error) if self.connected && is_passing(&error) => {
+            Err(error) if self.connected && is_transient(&error) => {
                 let servers = &self.client.servers;
                 servers.failed(&servers.current().clone());
                 Ok(self.lost(error.to_string()))
@@ -180,7 +180,7 @@ impl EventStream {
     }
 }
 
-fn is_passing(error: &ClientError) -> bool {
+fn is_transient(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(problem) => problem.retryable,
         ClientError::Address { .. } | ClientError::Proxy { .. } | ClientError::Tls(_) => false,
@@ -211,6 +211,6 @@ mod tests {
         let error = stream.open(Duration::from_millis(50)).await.unwrap_err();
         let told = format!("no answer in time from {server}: it was silent for 50 ms");
         assert_eq!(error.to_string(), told);
-        assert!(is_passing(&error) && !error.may_have_happened());
+        assert!(is_transient(&error) && !error.may_have_happened());
     }
 }
