@@ -4,8 +4,8 @@ use std::{fmt::Write as _, io, process::ExitCode};
 
 use crate::{client::ClientError, settings::Faults};
 
-/// The exit code of the process. The numbers differ from those of shells and from 0 to 2, except where the meaning is
-/// the same. Most come from `sysexits.h`.
+/// The exit code of the process. Most numbers come from `sysexits.h`. A number that shells use too has the same meaning
+/// here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Done,
@@ -136,7 +136,9 @@ fn of_client(error: &ClientError) -> Exit {
         ClientError::Address { .. } | ClientError::Proxy { .. } | ClientError::Tls(_) => {
             Exit::Usage
         }
-        ClientError::Unreachable { .. } | ClientError::NotUnderstood { .. } => Exit::Unreachable,
+        ClientError::Unreachable { .. }
+        | ClientError::NoAnswer { .. }
+        | ClientError::NotUnderstood { .. } => Exit::Unreachable,
         ClientError::Refused(problem) => match problem.status {
             401 | 403 => Exit::Forbidden,
             409 | 423 => Exit::NotAcquired,

@@ -102,6 +102,6 @@ fn log_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string);
         let what = panic.payload_as_str().unwrap_or("a payload that is not text");
-        tracing::error!(place, what, "panic");
+        tracing::error!(place, what, "a panic ended an actor or a connection");
     }));
 }

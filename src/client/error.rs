@@ -1,5 +1,9 @@
 //! The errors of the client's calls.
 
+use std::time::Duration;
+
+use reqwest::Url;
+
 use crate::{
     api::{Code, reading::Problem},
     tls::{self, TlsError},
@@ -38,10 +42,18 @@ pub enum ClientError {
         /// The error of the HTTP client.
         source: reqwest::Error,
     },
+    /// The server did not begin to answer a request for events. Such a request has no effect.
+    #[error("no answer in time from {server}: it was silent for {} ms", .silence.as_millis())]
+    NoAnswer {
+        /// The server's scheme, host and port.
+        server: String,
+        /// How long the client waited.
+        silence: Duration,
+    },
     /// The server refused the call, for this reason.
     #[error("{0}")]
     Refused(Box<Problem>),
-    /// The answer is not one of this protocol.
+    /// The answer is neither a result nor a problem document of tenure's API.
     #[error("status {status} with an answer that is not tenure's ({problem}): {body}")]
     NotUnderstood {
         /// The HTTP status of the answer.
@@ -56,6 +68,10 @@ pub enum ClientError {
 impl ClientError {
     pub(super) fn from_transport(source: reqwest::Error) -> Self {
         Self::Unreachable { sent: !source.is_connect() && !source.is_builder(), source }
+    }
+
+    pub(super) fn no_answer(server: &Url, silence: Duration) -> Self {
+        Self::NoAnswer { server: origin(server), silence }
     }
 
     pub(super) fn refused(status: u16, body: &[u8]) -> Self {
@@ -79,7 +95,7 @@ impl ClientError {
         Self::Refused(Box::new(Problem {
             status: Code::UnknownKey.status(),
             code: Code::UnknownKey.as_str().into(),
-            title: "Unknown key".into(),
+            title: Code::UnknownKey.title().into(),
             detail: Some(format!("the key {key:?} was never seen")),
             ..Problem::default()
         }))
@@ -109,13 +125,17 @@ impl ClientError {
 /// Names the server of the call and the root cause, which is what a person needs ("connection refused").
 fn transport(error: &reqwest::Error) -> String {
     let cause = tls::explain(error, CA);
-    let server = error.url().map_or("the server".into(), |url| url.origin().ascii_serialization());
+    let server = error.url().map_or("the server".into(), origin);
     let failed = match error {
         _ if error.is_connect() => "cannot reach",
         _ if error.is_timeout() => "no answer in time from",
         _ => "no answer from",
     };
     format!("{failed} {server}: {cause}")
+}
+
+fn origin(url: &Url) -> String {
+    url.origin().ascii_serialization()
 }
 
 /// The beginning of a body, for an error message.

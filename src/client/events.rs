@@ -94,7 +94,7 @@ impl EventStream {
         Self { client, filter, connection, ready, connected: false, pause: Duration::ZERO }
     }
 
-    /// The next item. Dropping the future loses nothing.
+    /// The next item. It is cancel-safe: dropping the future loses no event.
     ///
     /// # Errors
     /// When the server cannot be reached the first time, or refuses.
@@ -139,14 +139,14 @@ impl EventStream {
 
     async fn connect(&mut self) -> Result<StreamItem, ClientError> {
         tokio::time::sleep(self.pause).await;
-        match self.open().await {
+        match self.open(SILENCE).await {
             Ok(response) => {
                 self.connection = Some((response, Parser::default()));
                 self.connected = true;
                 Ok(StreamItem::Connected)
             }
             // A server that restarts refuses connections, and one that drains answers 503.
-            Err(error) if self.connected && is_passing(&error) => {
+            Err(error) if self.connected && is_transient(&error) => {
                 let servers = &self.client.servers;
                 servers.failed(&servers.current().clone());
                 Ok(self.lost(error.to_string()))
@@ -155,7 +155,8 @@ impl EventStream {
         }
     }
 
-    async fn open(&self) -> Result<Response, ClientError> {
+    /// Sends the request for events, and waits for the beginning of the answer for at most `patience`.
+    async fn open(&self, patience: Duration) -> Result<Response, ClientError> {
         let EventFilter { prefix, owner, types, after } = self.filter.clone();
         let call =
             Call::get("events").query([("prefix", prefix), ("owner", owner), ("types", types)]);
@@ -166,13 +167,9 @@ impl EventStream {
         if let Some(after) = after {
             request = request.header("Last-Event-ID", after);
         }
-        let response = tokio::time::timeout(SILENCE, request.send())
+        let response = tokio::time::timeout(patience, request.send())
             .await
-            .map_err(|_| ClientError::NotUnderstood {
-                status: 0,
-                problem: "no answer to the request for events".into(),
-                body: String::new(),
-            })?
+            .map_err(|_| ClientError::no_answer(&server, patience))?
             .map_err(ClientError::from_transport)?;
         let status = response.status();
         if status.is_success() {
@@ -183,11 +180,13 @@ impl EventStream {
     }
 }
 
-fn is_passing(error: &ClientError) -> bool {
+fn is_transient(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(problem) => problem.retryable,
         ClientError::Address { .. } | ClientError::Proxy { .. } | ClientError::Tls(_) => false,
-        ClientError::Unreachable { .. } | ClientError::NotUnderstood { .. } => true,
+        ClientError::Unreachable { .. }
+        | ClientError::NoAnswer { .. }
+        | ClientError::NotUnderstood { .. } => true,
     }
 }
 
@@ -195,5 +194,23 @@ impl From<Frame> for Event {
     fn from(frame: Frame) -> Self {
         let body = serde_json::from_str(&frame.data).unwrap_or(Value::String(frame.data));
         Self { cursor: frame.id, kind: frame.event, body }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_server_that_does_not_answer_a_request_for_events_is_named() {
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = format!("http://{}", silent.local_addr().unwrap());
+        let stream = Client::new(&server).unwrap().events(EventFilter::default());
+        let error = stream.open(Duration::from_millis(50)).await.unwrap_err();
+        let told = format!("no answer in time from {server}: it was silent for 50 ms");
+        assert_eq!(error.to_string(), told);
+        assert!(is_transient(&error) && !error.may_have_happened());
     }
 }

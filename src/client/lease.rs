@@ -261,7 +261,7 @@ impl Drop for Lease {
         let state = self.state.clone();
         self.state.runtime.spawn(async move {
             if let Err(error) = state.tell("release", state.release_body(None), LET_GO).await {
-                tracing::debug!(key = state.view.key, %error, "a dropped lease is left to its ttl");
+                tracing::debug!(key = state.view.key, %error, "cannot release a dropped lease; it stays held until it expires");
             }
         });
     }

@@ -283,7 +283,7 @@ impl Member {
                     Ok(session) => return Ok(Some(Arc::new(session))),
                     Err(error) if is_final(&error) => return Err(error),
                     Err(error) => {
-                        tracing::warn!(%error, "cannot open a session; it is tried again");
+                        tracing::warn!(%error, "cannot open a session; retrying");
                         (pool.waits)(Waiting::Failed(&error));
                     }
                 },
@@ -405,10 +405,12 @@ impl Member {
         let Ok((key, ended)) = ended else { return };
         match &ended {
             Ended::Failed(why) => {
-                tracing::error!(key, why, "a task failed");
+                tracing::error!(key, why, "the task of a lease failed; its next start is delayed");
                 self.rests.failed(&key, self.pool.client.clock.now());
             }
-            Ended::Lost(loss) => tracing::warn!(key, %loss, "a lease was lost"),
+            Ended::Lost(loss) => {
+                tracing::warn!(key, %loss, "a lease was lost; its task was stopped");
+            }
             Ended::Done => self.rests.fine(&key),
         }
         (self.pool.watcher)(&key, &ended);
@@ -512,7 +514,7 @@ fn is_final(error: &ClientError) -> bool {
 fn refused(error: ClientError, pause: Duration) -> Result<Duration, ClientError> {
     let longer = (pause * 2).clamp(PAUSES[0], PAUSES[1]);
     if error.problem().is_none() {
-        tracing::debug!(%error, "cannot acquire a lease; it is tried again");
+        tracing::debug!(%error, "cannot acquire a lease; retrying");
         return Ok(longer);
     }
     match error.code() {

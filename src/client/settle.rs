@@ -215,8 +215,8 @@ fn grants(answer: Value, sent: Sent) -> Result<Vec<Granted>, ClientError> {
 
 /// Whether a refusal leaves the outcome of the request open, so that it must be repeated unchanged.
 fn asks_to_come_again(problem: &Problem) -> bool {
-    let passing = matches!(problem.status, 429 | 500 | 502 | 503 | 504);
-    (passing && problem.retryable) || problem.known() == Some(Code::RequestInFlight)
+    let transient = matches!(problem.status, 429 | 500 | 502 | 503 | 504);
+    (transient && problem.retryable) || problem.known() == Some(Code::RequestInFlight)
 }
 
 /// Whether a waiter goes on waiting after this answer.

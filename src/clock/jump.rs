@@ -27,8 +27,8 @@ const UNSET: i64 = i64::MIN;
 /// gain is a pause by the hypervisor, a resumed snapshot, or a change of the wall clock, which cannot be distinguished
 /// from the first two. A wall clock that was set back may hide such a pause, and counts as one.
 ///
-/// Guarantees: a move is reported to one caller, once, and no other check returns before that caller has voided the
-/// promises. A thread that loses the processor during a check causes no report.
+/// Guarantees: a move is reported to one caller, once, and no other check returns before that caller has handled
+/// it. A thread that loses the processor during a check causes no report.
 ///
 /// Does not guarantee: to see a pause when the wall clock was set back by as much, to within a second, between the same
 /// two checks.
@@ -39,7 +39,7 @@ const UNSET: i64 = i64::MIN;
 pub struct JumpDetector {
     /// The wall clock minus the node's clock at the last check, in milliseconds.
     offset: AtomicI64,
-    /// Held while both clocks are read with care and promises are voided: one thread at a time.
+    /// Held while both clocks are read with care and a jump is handled: one thread at a time.
     looks: Mutex<()>,
 }
 
@@ -57,32 +57,32 @@ impl JumpDetector {
     }
 
     /// Checks a reading of the node's clock, and a reading of the wall clock that was taken after it. If the wall clock
-    /// moved by more than one second since the last check, calls `void` with the move, in milliseconds, before any check
-    /// of the time after it returns. Returns whether it did. Lock-free as long as nothing moved.
+    /// moved by more than one second since the last check, calls `handle` with the move, in milliseconds, before any
+    /// later check returns. Returns whether it did. Lock-free as long as nothing moved.
     pub fn check(
         &self,
         clock: &dyn Clock,
         (now, wall_ms): (Moment, u64),
-        void: impl FnOnce(i64),
+        handle: impl FnOnce(i64),
     ) -> bool {
         let base = self.offset.load(Ordering::Acquire);
         let ours = now.0 / 1_000_000;
         if base != UNSET && (offset(wall_ms, ours) - base).abs() <= ROUNDING_MS {
             return false;
         }
-        self.settle(clock, void)
+        self.settle(clock, handle)
     }
 
-    /// Reads both clocks with care. The result becomes the new base once the earlier promises are void.
+    /// Reads both clocks with care. The result becomes the new base once a jump is handled.
     #[cold]
-    fn settle(&self, clock: &dyn Clock, void: impl FnOnce(i64)) -> bool {
+    fn settle(&self, clock: &dyn Clock, handle: impl FnOnce(i64)) -> bool {
         let _alone = self.looks.lock().unwrap_or_else(PoisonError::into_inner);
         let base = self.offset.load(Ordering::Acquire);
         let found = careful_offset(clock);
         let gain_ms = if base == UNSET { 0 } else { found - base };
         let jumped = gain_ms.abs() > TOLERATED_MS;
         if jumped {
-            void(gain_ms);
+            handle(gain_ms);
         }
         self.offset.store(found, Ordering::Release);
         jumped

@@ -37,8 +37,10 @@ pub enum CallError {
     /// Another, living node is the lease's home node. Ask there.
     #[error("the lease has another home node{}", .0.url.as_deref().map(|url| format!(", {url}")).unwrap_or_default())]
     Elsewhere(Home),
-    /// Too many calls wait for the key.
-    #[error("too many calls wait for this key")]
+    /// Too many calls for the key wait, or are in progress.
+    #[error(
+        "too many calls for this key wait (limits.waiters_per_key) or are in progress (limits.inflight_per_key)"
+    )]
     Busy,
     /// The session's home node has just changed. The new one must know all leases of the session before it answers.
     #[error("the session's new home node does not know all its leases yet; try again in a moment")]
@@ -72,7 +74,7 @@ pub enum CallError {
     Lapsed,
     /// The protocol gave an answer that the operation does not expect: a fault of this program. Whether the operation
     /// had an effect is unknown. The log names the answer.
-    #[error("a fault of the coordinator, which its log describes")]
+    #[error("the coordinator has a fault; its log names the operation and the unexpected answer")]
     Unexpected,
 }
 
@@ -225,7 +227,11 @@ impl CallError {
             Answer::Frozen => Self::Frozen,
             unexpected => {
                 let answer = name_of(&unexpected);
-                tracing::error!(operation, answer, "the protocol gave an unexpected answer");
+                tracing::error!(
+                    operation,
+                    answer,
+                    "an operation got an unexpected answer; the call fails as internal"
+                );
                 Self::Unexpected
             }
         }

@@ -68,7 +68,7 @@ impl Company {
             }
             Err(error) => {
                 // A fence that is not run does more harm than a fence that may outlive this process.
-                tracing::warn!(%error, "no guardian: programs may now outlive this process");
+                tracing::warn!(%error, "cannot start a guardian; programs may outlive this process");
                 *kept = Kept::Absent { from_ms: boottime_ms() + AGAIN_MS };
                 None
             }

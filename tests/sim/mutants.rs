@@ -296,7 +296,7 @@ const ELSEWHERE: [Mutant; 6] = [
     Mutant::ClaimKeptAfterUnknown,
     Mutant::HeartbeatAbsorbedWhileShortening,
     // It needs a second thread, which the simulator has not.
-    Mutant::PromisesVoidedAfterTheJump,
+    Mutant::JumpHandledAfterTheReading,
     // A store that went backwards is not judged until its epoch was raised.
     Mutant::PromiseUnregistered,
 ];

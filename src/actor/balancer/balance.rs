@@ -105,7 +105,7 @@ async fn ask(coordinator: &Arc<Coordinator>, name: &str, digest: Nonce, key: Key
     coordinator.pools.change(name, |pool| match answer {
         Ok(Answer::Done(_)) => pool.asked(&key),
         other => {
-            tracing::debug!(%key, ?other, "cannot ask for a lease now; it is asked for later");
+            tracing::debug!(%key, answer = ?other, "cannot ask a member to hand over a lease; retrying later");
             pool.spare(&key, coordinator.clock.now());
         }
     });

@@ -84,7 +84,7 @@ impl Node {
                 context.frozen = frozen.is_some();
                 (context.node, context.epoch) =
                     (membership.incarnation(), membership.record().epoch);
-                // Read under the lock under which a clock jump voids the promises.
+                // Read under the lock under which a clock jump ends all promising.
                 let jumped = self.coordinator.jumped.load(Ordering::Acquire);
                 context.until = if jumped { Moment::ZERO } else { membership.until() };
                 context.resumed = membership.resumed();

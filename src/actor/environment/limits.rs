@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use super::reach::Reach;
+use crate::settings::Settings;
 
 /// Bounds on the memory and the restarts of the actors, and on what checks of sessions may reach.
 #[derive(Clone, Debug)]
@@ -25,17 +26,26 @@ pub struct Limits {
     pub checks_ca: PathBuf,
 }
 
+impl Limits {
+    /// The limits that the settings give. What checks may reach also depends on the addresses of the coordinator.
+    #[must_use]
+    pub fn new(settings: &Settings, reach: Reach) -> Self {
+        Self {
+            passivate_after: settings.node.passivate_after,
+            restart_intensity: settings.actors.restart_intensity as usize,
+            restart_window: settings.actors.restart_window,
+            subscribers: settings.limits.subscribers,
+            bus_buffer: settings.events.buffer,
+            exec_checks: settings.limits.exec_checks,
+            reach,
+            checks_ca: settings.checks.ca.clone(),
+        }
+    }
+}
+
+/// The limits of the default settings, with checks that reach nothing.
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            passivate_after: Duration::from_secs(30),
-            restart_intensity: 10,
-            restart_window: Duration::from_secs(10),
-            subscribers: 2048,
-            bus_buffer: 16_384,
-            exec_checks: false,
-            reach: Reach::default(),
-            checks_ca: PathBuf::new(),
-        }
+        Self::new(&Settings::default(), Reach::default())
     }
 }

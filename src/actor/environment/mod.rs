@@ -1,8 +1,8 @@
 //! What the actors and tasks of a node need from outside: the store, the clock, chance, limits and metrics, and what
 //! applies to every key at present. It knows no actor.
 //!
-//! Guarantees: a reader of the node context sees each change of it whole. If the clock stood still unnoticed, no reading
-//! of it is returned before every earlier promise is void.
+//! Guarantees: a reader of the node context sees each change of it whole. If the clock may have stood still, no reading
+//! of it is returned before the node context says so.
 
 mod check_tls;
 mod digest;
@@ -115,8 +115,8 @@ impl Environment {
         self.observer.tell(what);
     }
 
-    /// Reads the clock once, for one decision. The wall clock checks the reading: if the clock stood still unnoticed,
-    /// every promise made so far is void, and each lease gets one more ttl.
+    /// Reads the clock once, for one decision. The wall clock checks the reading: if the clock may have stood still,
+    /// each lease gets one more ttl. On a shared store, the node first continues as another incarnation.
     pub fn now(&self) -> Moment {
         self.reading().0
     }
@@ -125,38 +125,41 @@ impl Environment {
     pub(in crate::actor) fn reading(&self) -> (Moment, u64) {
         let now = self.clock.now();
         let wall_ms = self.clock.wall_ms();
-        let jumped = if self.protocol.promises_are_void_before_the_next_reading() {
-            self.jumps.check(&*self.clock, (now, wall_ms), |gain_ms| self.void_promises(gain_ms))
+        let jumped = if self.protocol.a_jump_is_handled_before_the_next_reading() {
+            self.jumps.check(&*self.clock, (now, wall_ms), |gain_ms| self.handle_jump(gain_ms))
         } else {
             let mut gained = None;
             let keep = |gain_ms| gained = Some(gain_ms);
             let jumped = self.jumps.check(&*self.clock, (now, wall_ms), keep);
-            gained.into_iter().for_each(|gain_ms| self.void_promises(gain_ms));
+            gained.into_iter().for_each(|gain_ms| self.handle_jump(gain_ms));
             jumped
         };
         if jumped { (self.clock.now(), wall_ms) } else { (now, wall_ms) }
     }
 
-    /// The clock stood still unnoticed, or may have: voids every promise made so far.
-    fn void_promises(&self, gain_ms: i64) {
-        if !self.protocol.a_hidden_stop_voids_promises() {
+    /// The clock may have stood still, so promises may be valid for longer than this node reckons. On a shared store,
+    /// the incarnation promises nothing more. On any other, each lease gets one more ttl.
+    fn handle_jump(&self, gain_ms: i64) {
+        if !self.protocol.a_hidden_stop_is_handled() {
             return;
         }
         self.entropy.refresh();
-        if self.store.shared().is_some() {
+        let outcome = if self.store.shared().is_some() {
             // Other nodes may have found this node dead meanwhile: this incarnation promises nothing more.
             self.jumped.store(true, Ordering::Release);
             self.change_node_context(|context| context.until = Moment::ZERO);
             self.membership.notify_one();
+            "this node continues as another incarnation"
         } else {
             let now = self.clock.now();
             self.change_node_context(|context| context.resumed = now);
             self.lapses.fetch_add(1, Ordering::AcqRel);
-        }
+            "each lease gets one more ttl"
+        };
         self.metrics.clock_jumps.increment(1);
         tracing::warn!(
             gain_ms,
-            "the wall clock moved against the node's clock, which may have stood still: earlier promises are void"
+            "the wall clock moved against the node's clock, which may have stood still: {outcome}"
         );
     }
 

@@ -55,7 +55,10 @@ impl LeaseActor {
         }
         self.pool.sessions.increment(1.0);
         let (Some(owner), Some(spec)) = (view.owner, view.spec) else {
-            return tracing::error!(session = %digest, "the record of a session cannot be interpreted");
+            return tracing::error!(
+                session = %digest,
+                "the record of this session lacks its owner or its spec; this node does not serve the session"
+            );
         };
         let ttl_ms = view.ttl_ms.unwrap_or(0);
         let coordinator = &self.coordinator;

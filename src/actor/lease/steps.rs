@@ -37,7 +37,7 @@ impl LeaseActor {
         let lapses = self.coordinator.lapses();
         if lapses != self.lapses {
             self.lapses = lapses;
-            lease.void_promises(self.coordinator.node_context().resumed.min(now));
+            lease.extend_by_one_ttl(self.coordinator.node_context().resumed.min(now));
         }
         let key = self.exit_notice.key();
         tracing::trace!(%key, node = %self.coordinator.node_context().node, ?now, ?input, ?lease, "step");
@@ -161,15 +161,30 @@ impl LeaseActor {
     }
 
     fn alarm(&self, alarm: Alarm) {
-        let what = match &alarm {
+        let key = self.key().as_str();
+        match alarm {
             Alarm::EndedLate(nanos) => {
-                return self.coordinator.metrics.ended_late(Duration::from_nanos(*nanos));
+                self.coordinator.metrics.ended_late(Duration::from_nanos(nanos));
             }
-            Alarm::Quarantined(_) => "the record of this key cannot be interpreted",
-            Alarm::Conflict => "another writer changed the record of this key",
-            Alarm::WriteNotAccepted(_) => "the store did not accept a write that this key needs",
-            Alarm::FenceFailed(_) => "a fence of this key failed for good",
-        };
-        tracing::warn!(key = self.key().as_str(), ?alarm, "{what}");
+            Alarm::Quarantined(error) => {
+                tracing::warn!(key, %error, "cannot interpret the record of this key; it counts as held");
+            }
+            Alarm::Conflict => {
+                tracing::warn!(
+                    key,
+                    "another writer changed the record of this key; continuing with that record"
+                );
+            }
+            Alarm::WriteNotAccepted(error) => {
+                tracing::warn!(key, %error, "the store did not accept a write of this key; retrying");
+            }
+            Alarm::FenceFailed(why) => {
+                tracing::warn!(
+                    key,
+                    why = &*why,
+                    "a fence of this key failed for good; its policy decides what follows"
+                );
+            }
+        }
     }
 }

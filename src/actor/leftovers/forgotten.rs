@@ -70,7 +70,7 @@ impl Forgotten {
 
     /// Starts the task that removes the records. It runs for as long as the process.
     pub(crate) fn start(self: &Arc<Self>) {
-        supervise(self, "forgotten", |forgotten| async move { forgotten.remove_all().await });
+        supervise(self, "forgotten keys", |forgotten| async move { forgotten.remove_all().await });
     }
 
     async fn remove_all(&self) {

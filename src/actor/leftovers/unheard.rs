@@ -36,7 +36,7 @@ impl UnheardGrants {
 
     /// Starts the task that releases the grants. It runs for as long as the process.
     pub(crate) fn start(self: &Arc<Self>) {
-        supervise(self, "grants unheard of", |unheard| async move { unheard.release_all().await });
+        supervise(self, "unheard grants", |unheard| async move { unheard.release_all().await });
     }
 
     async fn release_all(&self) {

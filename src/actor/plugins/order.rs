@@ -77,9 +77,12 @@ impl Order {
             let (key, token) = (self.order.key.as_str(), self.order.token.0);
             // The detail comes from the program or server and may hold secrets: only an excerpt goes to the log.
             let detail = excerpt(&failure.detail);
-            tracing::warn!(plugin = &*self.name, key, token, attempt, %kind, detail, "a fence failed");
             let pause = pause(attempt, &mut self.chance);
-            if failure.permanent || attempt > self.limits.retries || pause >= self.left() {
+            let last = failure.permanent || attempt > self.limits.retries || pause >= self.left();
+            let next = if last { "giving up" } else { "retrying" };
+            let plugin = &*self.name;
+            tracing::warn!(plugin, key, token, attempt, %kind, detail, "a fence order failed; {next}");
+            if last {
                 let tries = if attempt == 1 { "try" } else { "tries" };
                 return FenceOutcome::Failed(format!("after {attempt} {tries}: {kind}"));
             }

@@ -8,7 +8,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Restarts a loop when it panics: without it the node would be as good as dead.
 pub(in crate::actor) fn supervise<T, F>(
     subject: &Arc<T>,
-    what: &'static str,
+    task: &'static str,
     body: impl Fn(Arc<T>) -> F + 'static,
 ) where
     T: 'static,
@@ -19,7 +19,7 @@ pub(in crate::actor) fn supervise<T, F>(
         loop {
             let ended = actix::spawn(body(subject.clone())).await;
             let panicked = ended.is_err();
-            tracing::error!(what, panicked, "a task that must not end has ended; it is restarted");
+            tracing::error!(task, panicked, "a background task ended; restarting it");
             tokio::time::sleep(PAUSE).await;
         }
     });

@@ -10,14 +10,16 @@ use super::{
 use crate::actor::runtime::tasks::supervise;
 
 pub fn start(service: &Arc<SessionService>) {
-    supervise(service, "leases by session", |service| async move { keep_complete(&service).await });
-    supervise(service, "session_cleanup", |service| async move { clean_up(&service).await });
+    supervise(service, "session leases", |service| async move { keep_complete(&service).await });
+    supervise(service, "session cleanup", |service| async move { clean_up(&service).await });
     supervise(service, "session indexing", |service| async move { index_sessions(&service).await });
     supervise(service, "session inquiries", |service| async move {
         answer_inquiries(&service).await;
     });
-    supervise(service, "hand-overs", |service| async move { watch_deadlines(&service).await });
-    supervise(service, "session orders", |service| async move {
+    supervise(service, "session hand-overs", |service| async move {
+        watch_deadlines(&service).await;
+    });
+    supervise(service, "session revocations", |service| async move {
         reissue_revocations(&service).await;
     });
 }

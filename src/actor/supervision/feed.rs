@@ -56,7 +56,9 @@ async fn catch_up(coordinator: &Coordinator, mut position: Position) -> Position
                 }
             }
             Ok(History::Gap { resume }) => {
-                tracing::error!("changes were removed from the history before they were published");
+                tracing::error!(
+                    "the store no longer has changes that this node did not publish yet; its subscribers get a reset"
+                );
                 coordinator.metrics.feed_gaps.increment(1);
                 coordinator.bus.lose(resume);
                 missed_some(coordinator);

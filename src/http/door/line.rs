@@ -67,7 +67,7 @@ impl Line {
     }
 
     /// Sets the limit for the next step of the reader.
-    fn rest(&mut self) {
+    fn set_limit(&mut self) {
         let step = self.seat.expected().clamp(STEP, BODY_STEP);
         self.stream.set_limit(step);
     }
@@ -79,7 +79,7 @@ impl Line {
         if ready!(self.stream.get_ref().poll_peek(context, &mut peeked))? == 0 {
             return Poll::Ready(Ok(()));
         }
-        self.seat.hold();
+        self.seat.note_unread();
         Poll::Pending
     }
 
@@ -119,18 +119,18 @@ impl AsyncRead for Line {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.seat.remember(context.waker());
+        self.seat.set_waker(context.waker());
         if !self.seat.may_read() || self.stuck.is_some() {
             return self.look(context);
         }
         if self.stream.limit() == 0 {
-            self.rest();
+            self.set_limit();
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_pending() {
-            self.rest();
+            self.set_limit();
             if self.seat.is_cut() {
                 // The place is needed, and the client is idle.
                 return Poll::Ready(Ok(()));

@@ -21,7 +21,8 @@ use crate::http::answer::Problem;
 
 /// A worker's connections beyond its places, for calls that others depend on.
 pub const RESERVED: usize = 8;
-/// When places run short, one in this many of them is freed at once, since the search for the longest idle visits all.
+/// When places run short, one in this many of them is freed at once: the search for the connections that were idle the
+/// longest visits all connections, so it must not be needed for each new one.
 const PART: usize = 64;
 
 pub struct Places {
@@ -52,7 +53,7 @@ pub struct Seat {
     /// Whether the server has stopped waiting for the client.
     is_cut: Cell<bool>,
     /// Whether the client has sent more than may be read now.
-    is_held: Cell<bool>,
+    has_unread: Cell<bool>,
     waker: RefCell<Option<Waker>>,
     /// The rest of a body that was refused. It is kept, and not read: the connection ends after the answer.
     refused: RefCell<Option<Payload>>,
@@ -92,7 +93,7 @@ impl Places {
             is_reserved: Cell::new(false),
             is_leaving: Cell::new(false),
             is_cut: Cell::new(false),
-            is_held: Cell::new(false),
+            has_unread: Cell::new(false),
             waker: RefCell::new(None),
             refused: RefCell::new(None),
         });
@@ -142,7 +143,7 @@ impl Seat {
         }
     }
 
-    fn stay(&self) {
+    fn cancel_close(&self) {
         self.is_cut.set(false);
         if self.is_leaving.replace(false) {
             self.places.leaving.set(self.places.leaving.get() - 1);
@@ -157,7 +158,7 @@ impl Seat {
 
     /// Returns the place of a closed connection.
     pub fn give_up(&self) {
-        self.stay();
+        self.cancel_close();
         let mut seats = self.places.seats.borrow_mut();
         seats.swap_remove(self.at.get());
         if let Some(moved) = seats.get(self.at.get()) {
@@ -175,8 +176,8 @@ impl Seat {
         self.is_leaving.get()
     }
 
-    /// Nothing more is read of the connection: the client may send the rest of this body, and as much as it likes after
-    /// it, to nobody.
+    /// Stops reading from the connection. What the client still sends is left unread: the rest of this body, and what
+    /// follows it.
     pub fn refuse(&self, rest: Payload) {
         *self.refused.borrow_mut() = Some(rest);
     }
@@ -187,12 +188,12 @@ impl Seat {
     }
 
     /// Notes that the client has sent more than may be read now.
-    pub fn hold(&self) {
-        self.is_held.set(true);
+    pub fn note_unread(&self) {
+        self.has_unread.set(true);
     }
 
     /// Sets the task to wake when more may be read, or when the connection is cut off.
-    pub fn remember(&self, waker: &Waker) {
+    pub fn set_waker(&self, waker: &Waker) {
         let mut known = self.waker.borrow_mut();
         if known.as_ref().is_none_or(|known| !known.will_wake(waker)) {
             *known = Some(waker.clone());
@@ -210,7 +211,7 @@ impl Seat {
     /// Notes that a call has arrived.
     pub fn serve(self: &Rc<Self>) -> Serving {
         // The connection may have been cut off while this call was on its way.
-        self.stay();
+        self.cancel_close();
         self.busy.set(self.busy.get() + 1);
         Serving(self.clone())
     }
@@ -225,17 +226,17 @@ impl Seat {
         self.expected.set(expected);
         self.since.set(self.places.turn());
         self.reads.set(true);
-        if self.is_held.replace(false) {
+        if self.has_unread.replace(false) {
             self.wake();
         }
         Reading(self.clone())
     }
 
-    fn rest(&self) {
+    fn finish_call(&self) {
         self.busy.set(self.busy.get() - 1);
         if self.busy.get() == 0 {
             self.since.set(self.places.turn());
-            if self.is_held.replace(false) {
+            if self.has_unread.replace(false) {
                 self.wake();
             }
         }
@@ -256,7 +257,7 @@ impl Serving {
 
 impl Drop for Serving {
     fn drop(&mut self) {
-        self.0.rest();
+        self.0.finish_call();
     }
 }
 
@@ -264,7 +265,7 @@ impl Drop for Reading {
     fn drop(&mut self) {
         self.0.reads.set(false);
         self.0.expected.set(0);
-        self.0.stay();
+        self.0.cancel_close();
     }
 }
 
@@ -289,7 +290,7 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(seat) = &self.0 {
             seat.places.waiting.set(seat.places.waiting.get() - 1);
-            seat.rest();
+            seat.finish_call();
         }
     }
 }
@@ -298,25 +299,25 @@ impl Drop for Waiting {
 mod tests {
     use super::*;
 
-    fn told(seats: &[Rc<Seat>]) -> Vec<bool> {
+    fn cut_off(seats: &[Rc<Seat>]) -> Vec<bool> {
         seats.iter().map(|seat| seat.is_cut()).collect()
     }
 
     #[test]
-    fn who_was_waited_for_the_longest_goes_first() {
+    fn the_connection_that_was_idle_the_longest_is_cut_off_first() {
         let places = Places::new(3);
         let mut seats: Vec<_> = (0..3).map(|_| places.take()).collect();
-        assert_eq!(told(&seats), [false; 3]);
+        assert_eq!(cut_off(&seats), [false; 3]);
         drop(seats[0].serve());
         seats.push(places.take());
-        assert_eq!(told(&seats), [false, true, false, false]);
+        assert_eq!(cut_off(&seats), [false, true, false, false]);
         seats.remove(1).give_up();
         seats.push(places.take());
-        assert_eq!(told(&seats), [false, true, false, false]);
+        assert_eq!(cut_off(&seats), [false, true, false, false]);
     }
 
     #[test]
-    fn who_spoke_in_time_stays_and_another_goes() {
+    fn a_connection_that_sends_a_call_in_time_stays_and_another_is_cut_off() {
         let places = Places::new(1);
         let first = places.take();
         let second = places.take();

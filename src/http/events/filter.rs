@@ -47,7 +47,7 @@ impl Filter {
 }
 
 /// Short types that are valid but match no change.
-const SILENT: [&str; 3] = ["handover-requested", "reset", "frozen"];
+const SILENT: [&str; 2] = ["reset", "frozen"];
 
 fn parse_types(list: &str) -> Result<Vec<ChangeKind>, Problem> {
     let mut types = Vec::new();
@@ -56,7 +56,10 @@ fn parse_types(list: &str) -> Result<Vec<ChangeKind>, Problem> {
             Some(kind) => types.push(*kind),
             None if SILENT.contains(&name) => {}
             None => {
-                return Err(Problem::field("types", format!("names {name:?}, which is no type")));
+                let known = ChangeKind::ALL.iter().map(|kind| kind.as_str());
+                let known = known.chain(SILENT).collect::<Vec<_>>().join(", ");
+                let detail = format!("names {name:?}; the types are {known}");
+                return Err(Problem::field("types", detail));
             }
         }
     }

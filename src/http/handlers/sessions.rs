@@ -152,7 +152,8 @@ pub async fn get(
             Err(problem) => digest_of(&path).map_err(|_| problem)?,
         };
         let found = app.manager.session(digest).await;
-        found.map_err(|error| Problem::call(&error))?.ok_or_else(Problem::unknown_session)
+        let found = found.map_err(|error| Problem::call(&error))?;
+        found.ok_or_else(|| Problem::unknown_session(digest))
     };
     match result.await {
         Ok(session) => json(&request, StatusCode::OK, &Session::of(&app, &session)),

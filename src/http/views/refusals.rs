@@ -3,7 +3,7 @@
 use crate::{
     api::{self, Code},
     http::{answer::Problem, app::App},
-    lease::{Key, KeyState, Refusal, StoreError, View},
+    lease::{Key, KeyState, Nonce, Refusal, StoreError, View},
     manager::{
         AcquireError, AdminError, CallError, HolderError, Home, Invalid, SessionError, Share,
     },
@@ -55,8 +55,11 @@ impl Problem {
             }
             CallError::Draining => Self::of(Code::Draining, detail).retry(1000),
             CallError::Elsewhere(home) => {
-                let problem = Self::of(Code::HomeUnreachable, detail).retry(HOME_RETRY_MS);
                 let node = home.url.as_deref().map(str::to_owned);
+                let url = node.as_ref().map(|url| format!(", {url},")).unwrap_or_default();
+                let detail =
+                    format!("the lease's home node{url} cannot be reached; try again in a moment");
+                let problem = Self::of(Code::HomeUnreachable, detail).retry(HOME_RETRY_MS);
                 Self { node, home: Some(Box::new(home.clone())), ..problem }
             }
             CallError::Lapsed => Self::of(Code::NodeLapsed, detail).retry(HOME_RETRY_MS),
@@ -95,8 +98,9 @@ impl Problem {
         Self::of(Code::UnknownPool, detail)
     }
 
-    pub fn unknown_session() -> Self {
-        let detail = "the session has ended or never existed";
+    /// `session` is the digest, which is not secret.
+    pub fn unknown_session(session: Nonce) -> Self {
+        let detail = format!("session {session} has ended or never existed");
         Self::of(Code::UnknownSession, detail)
     }
 
@@ -115,7 +119,10 @@ impl Problem {
                 Self { reason: Some(reason), ..problem }
             }
             HolderError::NotHolder(view) => {
-                let detail = format!("this lease_id does not hold {key:?}");
+                let detail = format!(
+                    "this lease_id does not hold {key:?}: another owner does; nothing was released, and the resource \
+                     must no longer be used"
+                );
                 let lease = Key::new(key).ok().map(|key| Box::new(api::Lease::of(app, &key, view)));
                 let problem = Self::of(Code::NotHolder, detail);
                 Self { lease, ..problem }
@@ -128,13 +135,12 @@ impl Problem {
         let lease = |view: &View| key.map(|key| Box::new(api::Lease::of(app, key, view)));
         match error {
             AdminError::NotFencing(view) => {
-                let detail = "no fence of the key is waiting for confirmation";
+                let detail = format!("no fence of {} is waiting for confirmation", named(key));
                 let problem = Self::of(Code::NotFencing, detail);
                 Self { lease: lease(view), ..problem }
             }
             AdminError::NotHeld(view) => {
-                let title = "The lease is not held";
-                let problem = Self::of(Code::NotHeld, title);
+                let problem = Self::of(Code::NotHeld, format!("nobody holds {}", named(key)));
                 Self { lease: lease(view), ..problem }
             }
             AdminError::Pinned(view) => {
@@ -157,16 +163,14 @@ impl Problem {
         let wait = lease.and_then(|(_, _, view)| view.expires_in_ms);
         match why {
             Refusal::Held => {
-                let title = "The lease is held";
-                let detail =
-                    lease.map_or_else(|| title.to_owned(), |(_, key, view)| who(key, view));
+                let detail = lease
+                    .map_or_else(|| Code::Held.title().to_owned(), |(_, key, view)| who(key, view));
                 let problem = Self::of(Code::Held, detail);
                 Self { retry_after_ms: wait, lease: wire(lease), ..problem }
             }
             Refusal::Cooling => {
-                let title = "The lock-delay is not over";
                 let detail = lease.map_or_else(
-                    || title.to_owned(),
+                    || Code::Cooling.title().to_owned(),
                     |(_, key, view)| {
                         let left = view.expires_in_ms.unwrap_or(0);
                         format!("the last tenure of {key:?} ended without its owner's consent; the key opens in {left} ms")
@@ -176,9 +180,8 @@ impl Problem {
                 Self { retry_after_ms: wait, lease: wire(lease), ..problem }
             }
             Refusal::Fencing => {
-                let title = "The last owner is being fenced";
                 let detail = lease.map_or_else(
-                    || title.to_owned(),
+                    || Code::Fencing.title().to_owned(),
                     |(_, key, view)| {
                         let names = view.fences.join(", ");
                         let how = if view.fence_failed {
@@ -193,18 +196,24 @@ impl Problem {
                 Self { lease: wire(lease), ..problem }
             }
             Refusal::HeldByYou => {
-                let detail = "with reclaim: true, a new tenure of this owner replaces the old one";
+                let detail = format!(
+                    "this owner already holds {}; with reclaim: true, a new tenure replaces that one",
+                    named(lease.map(|(_, key, _)| key))
+                );
                 let problem = Self::of(Code::HeldByYou, detail);
                 Self { lease: wire(lease), ..problem }
             }
             Refusal::RequestReused => {
-                let detail = "give each request its own request_id, and repeat it unchanged";
+                let detail = "this request_id was used for another request; give each request its own request_id, and \
+                              repeat a request unchanged";
                 let problem = Self::of(Code::RequestIdReused, detail);
                 Self { field: Some("request_id".into()), ..problem }
             }
             Refusal::RequestSpent(how) => {
-                let how = how.map_or("ended", |how| how.as_str());
-                let detail = format!("this request was granted, and that tenure is over: {how}");
+                let how = how.map(|how| format!(" ({})", how.as_str())).unwrap_or_default();
+                let detail = format!(
+                    "this request was granted, and that tenure is over{how}; acquire again under a new request_id"
+                );
                 let problem = Self::of(Code::RequestIdSpent, detail);
                 Self { lease: wire(lease), ..problem }
             }
@@ -219,25 +228,28 @@ impl Problem {
                 Self::refusal(*why, lease.map(|(key, view)| (app, key, view)))
             }
             AcquireError::NoneAvailable(counts) => {
-                let title = "None of the keys is available";
                 let counts = api::Counts::of(counts);
                 let retry_after_ms = counts.next_ms;
-                Self { retry_after_ms, ..Self::none_available(title, error, counts) }
+                Self { retry_after_ms, ..Self::none_available(error, counts) }
             }
             AcquireError::NoneOfShare(counts, Share { share, held }) => {
                 let title = "The session has its share, or no key is available";
-                let problem = Self::none_available(title, error, api::Counts::of(counts));
-                Self { share: Some(*share), held_by_session: Some(*held), ..problem }
+                let problem = Self::none_available(error, api::Counts::of(counts));
+                Self { title, share: Some(*share), held_by_session: Some(*held), ..problem }
             }
             AcquireError::Session(error) => Self::session(error),
             AcquireError::Call(error) => Self::call(error),
         }
     }
 
-    fn none_available(title: &'static str, error: &AcquireError, counts: api::Counts) -> Self {
+    fn none_available(error: &AcquireError, counts: api::Counts) -> Self {
         let problem = Self::of(Code::NoneAvailable, error.to_string());
-        Self { title, counts: Some(counts), ..problem }
+        Self { counts: Some(counts), ..problem }
     }
+}
+
+fn named(key: Option<&Key>) -> String {
+    key.map_or_else(|| "the key".to_owned(), |key| format!("{key:?}"))
 }
 
 fn who(key: &Key, view: &View) -> String {

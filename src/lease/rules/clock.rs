@@ -23,15 +23,15 @@ impl Rules {
         if self.breaks(Mutant::RivalCountsFromBeforeItsRead) { asked } else { read }
     }
 
-    /// §2: a hidden stop of the node's clock voids every promise made so far.
+    /// §2: after a hidden stop, a node continues as another incarnation, or every tenure gets one more ttl.
     #[must_use]
-    pub fn a_hidden_stop_voids_promises(self) -> bool {
+    pub fn a_hidden_stop_is_handled(self) -> bool {
         !self.breaks(Mutant::ClockStopIgnored)
     }
 
-    /// §2: after a hidden stop, nobody reads the clock again before the promises are void.
+    /// §2: after a hidden stop, nobody reads the clock again before the stop is handled.
     #[must_use]
-    pub fn promises_are_void_before_the_next_reading(self) -> bool {
-        !self.breaks(Mutant::PromisesVoidedAfterTheJump)
+    pub fn a_jump_is_handled_before_the_next_reading(self) -> bool {
+        !self.breaks(Mutant::JumpHandledAfterTheReading)
     }
 }

@@ -110,9 +110,9 @@ mutants! {
         PromiseBySentRecord,
         /// §2: a hidden stop of the node's clock goes unnoticed.
         ClockStopIgnored,
-        /// §2: after a hidden stop, other calls may still promise by the clock that stood still until the promises are
-        /// void.
-        PromisesVoidedAfterTheJump,
+        /// §2: after a hidden stop, other calls may still promise by the clock that stood still until the stop is
+        /// handled.
+        JumpHandledAfterTheReading,
         /// R2: a revocation cuts the promises that still run.
         RevokeCutsPromises,
         /// §2: a reading of another clock is paired with a reading of this node's clock from before the record was

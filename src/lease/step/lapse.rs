@@ -7,9 +7,9 @@ use super::{
 use crate::lease::{message::Caller, primitives::Moment, records::KeyState, rules::Rules};
 
 impl<C: Caller> Lease<C> {
-    /// R2, after the node could not promise for a while: every tenure gets one more ttl from `since`, but not a second
-    /// time before its holder was heard.
-    pub fn void_promises(&mut self, since: Moment) {
+    /// R2, after the node's clock may have stood still, or the node could not promise for a while: the tenure does not
+    /// end before one more ttl has passed since `since`. That happens once; a heartbeat permits it again.
+    pub fn extend_by_one_ttl(&mut self, since: Moment) {
         if self.record.state == KeyState::Held && !self.graced {
             let ttl = self.record.own_ttl();
             self.floor = Rules::a_lapse_moves_the_floor_to(self.floor, since, ttl);

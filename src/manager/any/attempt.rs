@@ -13,10 +13,10 @@ use crate::{
     },
 };
 
-/// This many keys are tried one after another before records are read together: mostly the first one is free.
+/// How many keys are tried before the records of further keys are read many at a time. Often the first key is free.
 const ALONE: usize = 8;
 
-/// What a key may go by when it refuses.
+/// What the refusal of a key may be based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Basis {
     /// What this node remembers.
@@ -98,7 +98,7 @@ impl AnyCall<'_> {
         }
     }
 
-    /// Makes the actors of these keys read their records, all at a time.
+    /// Makes the actors of these keys read their records, all at once.
     async fn wake(&self, keys: &[Key]) {
         let manager = self.manager;
         let asleep = keys.iter().filter(|key| !manager.coordinator.registry.contains(key.as_str()));

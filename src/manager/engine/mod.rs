@@ -70,7 +70,7 @@ impl Engine {
             arbiters,
             url: url.clone(),
             node_ttl: settings.node.ttl,
-            actors: actor_limits(settings, listens),
+            actors: Limits::new(settings, reach(settings, listens)),
             policies: Arc::new(settings.lease_policies()),
             calls: CallLimits {
                 wait_max: settings.limits.wait_max,
@@ -144,19 +144,6 @@ fn reach(settings: &Settings, listens: Option<SocketAddr>) -> Reach {
         || !settings.server.hosts.is_empty()
         || !url.is_empty() && !is_loopback(url);
     Reach::new(&settings.checks.allow, listens.map(|address| address.port()), lets_in)
-}
-
-fn actor_limits(settings: &Settings, listens: Option<SocketAddr>) -> Limits {
-    Limits {
-        passivate_after: settings.node.passivate_after,
-        restart_intensity: settings.actors.restart_intensity as usize,
-        restart_window: settings.actors.restart_window,
-        subscribers: settings.limits.subscribers,
-        bus_buffer: settings.events.buffer,
-        exec_checks: settings.limits.exec_checks,
-        reach: reach(settings, listens),
-        checks_ca: settings.checks.ca.clone(),
-    }
 }
 
 #[cfg(test)]

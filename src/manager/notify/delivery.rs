@@ -121,7 +121,7 @@ impl Notifier {
     /// Tells that changes before this position may be missing.
     async fn tell_reset(&self, tenure: &Tenure, position: Position, reason: &str) {
         let plugin = &*self.subscription.plugin;
-        tracing::error!(plugin, reason, "changes are missing; the plugin is told a reset");
+        tracing::error!(plugin, reason, "changes may be missing; the plugin gets a reset");
         self.metrics.resets.increment(1);
         let id = write_cursor(&tenure.store_tag, position);
         let wall_ms = self.manager.coordinator.clock.wall_ms();

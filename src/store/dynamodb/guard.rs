@@ -39,7 +39,7 @@ pub(super) async fn identity(shared: Arc<DynamoShared>) {
             continue;
         }
         if let Err(why) = check(&shared, suspected || round % DESCRIBE_EVERY == 0).await {
-            tracing::debug!(%why, "cannot check the store's own record; it is tried again");
+            tracing::debug!(%why, "cannot check the store's own record; retrying");
         }
         sleep(MIN_PAUSE).await;
     }
@@ -149,7 +149,10 @@ impl DynamoShared {
         (recent_failures.frozen, recent_failures.gone) = (None, false);
         drop(recent_failures);
         self.metrics.frozen(false);
-        tracing::warn!(epoch = self.meta().epoch.0, "the store has thawed under a higher epoch");
+        tracing::warn!(
+            epoch = self.meta().epoch.0,
+            "the store is no longer frozen: its epoch was raised"
+        );
         self.to_log.notify_one();
         Ok(())
     }
@@ -184,7 +187,7 @@ pub(super) async fn old_entries(shared: Arc<DynamoShared>) {
         if shared.recent_failures().frozen.is_none() {
             let delete = by_table == Some(false) && turn;
             if let Err(why) = shared.throw_away(delete).await {
-                tracing::debug!(%why, "cannot delete old entries of the log; it is tried again");
+                tracing::debug!(%why, "cannot delete old entries of the log; retrying");
             }
         }
     }

@@ -57,7 +57,7 @@ async fn look_at(shared: &DynamoShared, due: &mut Due, now: Moment) -> Vec<Key> 
                 left.extend(pairs.map(|(key, _)| key));
             }
             Err(why) => {
-                tracing::debug!(%why, "cannot check items that may be gone; it is tried again");
+                tracing::debug!(%why, "cannot check items that may be gone; retrying");
                 due.extend(keys.into_iter().map(|key| (now + SLACK, key)));
             }
         }

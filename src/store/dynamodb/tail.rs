@@ -47,7 +47,7 @@ pub(super) async fn run(shared: Arc<DynamoShared>, mut commands: mpsc::Receiver<
                 let before = shared.state().head;
                 let flushed = flush(&shared, contended).await;
                 if let Err(why) = &flushed {
-                    tracing::debug!(%why, "cannot log changes yet; it is tried again");
+                    tracing::debug!(%why, "cannot log changes; retrying");
                     sleep(shared.options.poll_interval).await;
                     shared.to_log.notify_one();
                 }

@@ -75,7 +75,11 @@ impl Compaction {
                 // long as nothing is removed.
                 Ok(None) | Err(_) => {
                     let segment = segment.id;
-                    tracing::error!(segment, at, "cannot read a log segment; the log grows");
+                    tracing::error!(
+                        segment,
+                        at,
+                        "cannot read a log segment; compaction pauses, and the log grows"
+                    );
                     tail.shared.counters.set_stuck(true);
                     // Try again when as much was written as a segment holds.
                     self.rests = u64::from(tail.shared.spares.segment_bytes);

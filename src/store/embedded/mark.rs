@@ -1,11 +1,11 @@
 //! The file `MARK`, which records up to which position the log is durable.
 //!
 //! The mark is written after each sync and before any caller is answered. It is not synced itself, so it
-//! costs one write into the page cache and no disk access. What it says was durable when it was written. So
-//! it is true whenever it is found, and anything before it that is missing is damage: a newest segment that
-//! is gone or empty, a tail that was cut or zeroed, a last group with a flipped bit. After the end of a
-//! process, the mark is up to date. After a power failure, it may be as old as the system's own write-back,
-//! about half a minute, but not older than the newest segment, whose beginning is synced.
+//! costs one write into the page cache and no disk access. The mark is never ahead of the log: it names only
+//! what was durable before it was written. So if anything up to that position is missing, the log is damaged:
+//! the newest segment is gone or empty, the tail was cut or zeroed, or the last group has a flipped bit. After
+//! the end of a process, the mark is up to date. After a power failure, it may be as old as the system's own
+//! write-back, about half a minute, but not older than the newest segment, whose beginning is synced.
 //!
 //! ```text
 //! 0 crc u32 | 4 end u32 | 8 segment u64 | 16 log_id u128 | zeros
@@ -83,7 +83,7 @@ impl Mark {
             return Ok(Self { file, log_id, found });
         }
         let made = disk.create(&path, MARK_FILE_BYTES);
-        let file = made.inspect_err(complain).ok();
+        let file = made.inspect_err(warn_of_old_mark).ok();
         Ok(Self { file, log_id, found })
     }
 
@@ -91,7 +91,7 @@ impl Mark {
         if let Some(file) = &self.file
             && let Err(error) = disk.write(MARK_ID, file, &durable.encode(self.log_id), 0)
         {
-            complain(&error);
+            warn_of_old_mark(&error);
         }
     }
 
@@ -101,7 +101,7 @@ impl Mark {
         if let Some(file) = &self.file
             && let Err(error) = disk.sync(MARK_ID, file)
         {
-            complain(&error);
+            warn_of_old_mark(&error);
         }
     }
 }
@@ -117,7 +117,7 @@ fn read(path: &PathBuf) -> io::Result<(Option<File>, Vec<u8>)> {
     Ok((Some(file), bytes))
 }
 
-/// An old mark is still true. It only detects less damage.
-fn complain(error: &io::Error) {
-    tracing::warn!(%error, "cannot write MARK; after a crash, less damage is detected");
+/// A failed write stops nothing: an older mark is still true, and only detects less damage.
+fn warn_of_old_mark(error: &io::Error) {
+    tracing::warn!(%error, "cannot write the file MARK; after a crash, less damage is detected");
 }

@@ -58,7 +58,9 @@ fn config(options: &Options, link: &Link) -> Config {
 async fn ask(link: &Link, made: bool) -> Asked {
     for _ in 1..ATTEMPTS {
         match link.info().await {
-            Asked::Unanswered(why) => tracing::debug!(why, "the stream has not answered yet"),
+            Asked::Unanswered(why) => {
+                tracing::debug!(why, "the stream did not answer; asking again");
+            }
             Asked::Gone if made => {}
             answer => return answer,
         }

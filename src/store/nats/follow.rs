@@ -201,7 +201,7 @@ pub(super) fn again(core: &Arc<Core>) {
 async fn follow(core: Arc<Core>) {
     loop {
         let Err(why) = session(&core).await;
-        tracing::debug!(why, "the stream is followed again");
+        tracing::debug!(why, "following the stream stopped; starting again");
         sleep(FOLLOW_AGAIN).await;
     }
 }
@@ -226,7 +226,10 @@ async fn session(core: &Arc<Core>) -> Result<Infallible, String> {
     };
     let silence = core.clock.now().since(*lock(&core.followed));
     if silence > TOO_LONG {
-        tracing::warn!(?silence, "the stream was not followed for too long; loading it again");
+        tracing::warn!(
+            ?silence,
+            "this node did not follow the stream for too long; loading all of it again"
+        );
         let core = core.clone();
         // The reload ends this task.
         tokio::spawn(async move {

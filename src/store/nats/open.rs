@@ -147,7 +147,7 @@ async fn load(core: &Arc<Core>, info: &Info) -> Result<(), NatsOpenError> {
         match follow::reload(core, info, true).await {
             Ok(()) => return Ok(()),
             Err(why) if core.clock.now() >= end => return Err(NatsOpenError::interrupted(why)),
-            Err(why) => tracing::debug!(why, "loading the stream failed; it is tried again"),
+            Err(why) => tracing::debug!(why, "cannot load the stream; retrying"),
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::lease::Moment;
 
-/// A failed deactivation is tried again after a round divided by this number.
+/// A failed deactivation is retried after one round divided by this number.
 const RETRY_PART: u32 = 3;
 
 impl Guard {
@@ -26,7 +26,7 @@ impl Guard {
             self.stop_check();
             self.state = GuardState::Activating;
             self.failures = 0;
-            self.obliged = Some(deadline);
+            self.must_end_by = Some(deadline);
             if self.rules.a_will_comes_before_the_activation() {
                 self.order(Effect::ArmWill { deadline });
             }
@@ -42,7 +42,7 @@ impl Guard {
         if outcome != ScriptOutcome::Ok {
             self.leave(Rest::ActivateFailed(outcome), now);
         } else if self.state == GuardState::Activating {
-            if let Some(deadline) = self.obliged
+            if let Some(deadline) = self.must_end_by
                 && !self.rules.a_will_comes_before_the_activation()
             {
                 self.order(Effect::ArmWill { deadline });
@@ -91,7 +91,7 @@ impl Guard {
             // A deactivation of `every_round` on standby changes nothing.
             return;
         }
-        if self.obliged.take().is_some() {
+        if self.must_end_by.take().is_some() {
             self.order(Effect::DisarmWill);
         }
         self.give_back();
@@ -124,11 +124,11 @@ impl Guard {
 
     fn alarm(&mut self, now: Moment) {
         self.alarmed = true;
-        let left = self.obliged.map(|deadline| deadline.since(now));
+        let left = self.must_end_by.map(|deadline| deadline.since(now));
         self.report(Report::Alarm(Alarm::NotDeactivated { tries: self.tries, left }));
     }
 
-    /// When an activation under this guarantee must end.
+    /// When the deactivation must start, so that it ends within this guarantee.
     fn leave_by(&self, deadline: Moment) -> Moment {
         self.rules.a_deactivation_starts_by(deadline, self.settings.reserve())
     }
@@ -148,15 +148,15 @@ impl Guard {
     }
 
     /// Starts the deactivation, repeats it, and raises alarms.
-    pub(super) fn press_deactivation(&mut self, now: Moment) {
+    pub(super) fn drive_deactivation(&mut self, now: Moment) {
         if self.state != GuardState::Deactivating {
             return;
         }
-        if !self.rules.a_start_deactivates_first() && self.obliged.is_none() {
+        if !self.rules.a_start_deactivates_first() && self.must_end_by.is_none() {
             self.state = GuardState::Standby;
             return;
         }
-        if let Some(deadline) = self.obliged
+        if let Some(deadline) = self.must_end_by
             && self.rules.a_late_deactivation_raises_an_alarm()
         {
             if !self.alarmed && now >= deadline - self.settings.margin {
@@ -167,7 +167,7 @@ impl Guard {
                 self.report(Report::Alarm(Alarm::Overrun));
             }
         }
-        if self.terminating && self.tries > 0 && self.obliged.is_none_or(|end| now >= end) {
+        if self.terminating && self.tries > 0 && self.must_end_by.is_none_or(|end| now >= end) {
             self.state = GuardState::Gone;
             self.order(Effect::Exit { inactive: false });
         } else if self.running.is_none() && now >= self.retry_at {
@@ -184,7 +184,7 @@ impl Guard {
                 Some(deadline)
             }
             (GuardState::Deactivating, _) => {
-                let end = self.obliged?;
+                let end = self.must_end_by?;
                 let alarm = (!self.alarmed).then(|| end - self.settings.margin);
                 alarm.or((!self.overran).then_some(end))
             }

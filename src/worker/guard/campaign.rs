@@ -35,8 +35,8 @@ impl Guard {
             return;
         }
         *known = deadline;
-        if let Some(obliged) = &mut self.obliged {
-            *obliged = deadline;
+        if let Some(must_end_by) = &mut self.must_end_by {
+            *must_end_by = deadline;
             if self.rules.a_will_follows_the_deadline() {
                 self.order(Effect::ArmWill { deadline });
             }

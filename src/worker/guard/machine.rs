@@ -26,12 +26,13 @@ pub struct Guard {
     pub(super) running: Option<Running>,
     /// Whether the fence script succeeded under the present lease.
     pub(super) fenced: bool,
-    /// The end of the guarantee under which the service was activated. `None` if the service is inactive.
-    pub(super) obliged: Option<Moment>,
+    /// When the activation must have ended: the end of the guarantee under which the service was activated. `None` if
+    /// the service is inactive.
+    pub(super) must_end_by: Option<Moment>,
     pub(super) why: Option<Rest>,
     /// The number of consecutive failed deactivations.
     pub(super) tries: u32,
-    /// When the deactivation is tried again.
+    /// When the deactivation is retried.
     pub(super) retry_at: Moment,
     pub(super) alarmed: bool,
     pub(super) overran: bool,
@@ -61,7 +62,7 @@ impl Guard {
             checks: Checks::default(),
             running: None,
             fenced: false,
-            obliged: None,
+            must_end_by: None,
             why: None,
             tries: 0,
             retry_at: Moment::ZERO,

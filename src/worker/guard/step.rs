@@ -90,7 +90,7 @@ impl Guard {
 
     fn settle(&mut self, now: Moment) {
         self.watch_guarantee(now);
-        self.press_deactivation(now);
+        self.drive_deactivation(now);
         self.campaign(now);
         self.advance(now);
         self.start_check(now);

@@ -179,7 +179,7 @@ fn a_heartbeat_behind_the_expiry_that_served_a_waiter_hears_that_it_lost() {
 fn a_lapse_of_the_nodes_clock_gives_every_holder_one_ttl_more() {
     let (mut bench, _) = held_by("a");
     bench.pass(9_000);
-    bench.lease.void_promises(bench.now);
+    bench.lease.extend_by_one_ttl(bench.now);
     assert_eq!(bench.lease.next_wake(), START + ms(9_000 + TTL_MS));
 }
 
@@ -187,7 +187,7 @@ fn a_lapse_of_the_nodes_clock_gives_every_holder_one_ttl_more() {
 fn a_lapse_while_nobody_holds_the_key_does_not_hide_that_a_lease_was_revived() {
     let (mut bench, a) = held_by("a");
     bench.run(TTL_MS);
-    bench.lease.void_promises(bench.now);
+    bench.lease.extend_by_one_ttl(bench.now);
     assert!(alive(bench.done(heartbeat(a.proof())).answer()).1);
 }
 

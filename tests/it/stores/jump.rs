@@ -1,4 +1,4 @@
-//! A clock that had stood still: no thread promises by it before all promises of before are void.
+//! A clock that had stood still: no thread promises by it before the jump is handled.
 
 use std::{
     sync::{
@@ -34,7 +34,7 @@ impl Entropy for Slow {
     }
 }
 
-/// What a second thread knows of the jump when it read the clock while the first one was voiding promises.
+/// What a second thread knows of the jump when it read the clock while the first one was handling it.
 fn resumed_as_seen_by_another(broken: Option<Mutant>) -> Moment {
     let dir = tempfile::tempdir().expect("a directory");
     let store = crate::stores::embedded::open(dir.path());
@@ -71,8 +71,8 @@ fn resumed_as_seen_by_another(broken: Option<Mutant>) -> Moment {
 }
 
 #[test]
-fn no_thread_promises_before_the_promises_of_before_are_void() {
+fn no_thread_promises_before_the_jump_is_handled() {
     assert_ne!(resumed_as_seen_by_another(None), Moment::ZERO);
-    let broken = Some(Mutant::PromisesVoidedAfterTheJump);
+    let broken = Some(Mutant::JumpHandledAfterTheReading);
     assert_eq!(resumed_as_seen_by_another(broken), Moment::ZERO, "the broken variant is noticed");
 }

@@ -74,7 +74,7 @@ impl World {
         self.records.insert(record.incarnation, record.clone());
         if node.membership.renewed(record, Revision(1), NOW) == Renewal::Resumed {
             let resumed = node.membership.resumed();
-            node.leases.iter_mut().for_each(|lease| lease.void_promises(resumed));
+            node.leases.iter_mut().for_each(|lease| lease.extend_by_one_ttl(resumed));
         }
     }
 

@@ -274,7 +274,7 @@ impl World {
     pub fn input(&mut self, at: usize, input: Input<Who>) {
         if std::mem::take(&mut self.nodes[at].lapsed) {
             let resumed = self.nodes[at].context.resumed;
-            self.nodes[at].lease.void_promises(resumed);
+            self.nodes[at].lease.extend_by_one_ttl(resumed);
         }
         let effects = self.with_env(at, |lease, env| lease.step(input, env));
         self.perform(at, effects);

@@ -48,7 +48,7 @@ fn what_a_session_kept_lets_a_node_sleep_that_may_not_promise() {
     for graced in [false, true] {
         let (mut duo, _) = Duo::kept(session_ref());
         if graced {
-            duo.key.lease.void_promises(duo.key.now);
+            duo.key.lease.extend_by_one_ttl(duo.key.now);
         }
         duo.key.context.until = Moment::ZERO;
         duo.end();

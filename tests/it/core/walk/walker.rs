@@ -179,7 +179,7 @@ impl Walker {
             Operation::ReadFails if bench.reads > 0 => bench.read_fails(),
             Operation::Pass { ms } => bench.pass(ms),
             Operation::Wake => bench.wake(),
-            Operation::Lapse => bench.lease.void_promises(bench.now),
+            Operation::Lapse => bench.lease.extend_by_one_ttl(bench.now),
             Operation::Restart { written, away_ms } => bench.restart(written, away_ms),
             Operation::Rebuild => bench.rebuild(),
             Operation::Policy { lock_delay_ms, ref fence } => {
