@@ -15,9 +15,10 @@ pub struct PluginLimits {
     pub concurrency: usize,
 }
 
+/// The limits of a plugin whose settings say nothing of them.
 impl Default for PluginLimits {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(10), retries: 3, concurrency: 32 }
+        Self::from(&settings::Plugin::default())
     }
 }
 
