@@ -151,7 +151,10 @@ async fn with_alarm_the_key_goes_on_though_the_fence_failed() {
     let events = server.events_of("f/k").await;
     assert_eq!(kinds(&events), ["granted", "expired", "fencing", "fence-failed", "granted"]);
     let said = server.said();
-    let line = said.lines().find(|line| line.contains("FenceFailed")).expect("people are told");
+    let line = said
+        .lines()
+        .find(|line| line.contains("a fence of this key failed for good"))
+        .expect("people are told");
     assert!(line.contains("key=\"f/k\""), "any key can be told from the rest of the line: {line}");
 }
 
