@@ -1,8 +1,9 @@
 //! Grants whose callers left before they were told.
 //!
-//! Guarantees: each grant is released soon, on whichever thread it was noticed.
+//! Guarantees: each grant is released soon, on whichever thread it was noticed. While the store does not accept that,
+//! it is tried again.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
 
@@ -11,11 +12,13 @@ use crate::{
         environment::Environment,
         runtime::{inbox::Inbox, registry::Registry, tasks::supervise},
     },
-    lease::{Key, LeaseId, Release, Request},
+    lease::{Answer, Key, LeaseId, Release, Request},
 };
 
 /// How many releases are written at a time.
 const AT_ONCE: usize = 64;
+/// The pause before releases are tried again that the store did not accept.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// The grants that must be released.
 pub struct UnheardGrants {
@@ -44,15 +47,26 @@ impl UnheardGrants {
             self.waiting.filled().await;
             let waiting = self.waiting.take();
             let releases = waiting.into_iter().map(|(key, lease_id)| self.release(key, lease_id));
-            stream::iter(releases).buffer_unordered(AT_ONCE).collect::<()>().await;
+            let left = stream::iter(releases).buffer_unordered(AT_ONCE);
+            let mut left: Vec<_> = left.filter_map(std::future::ready).collect().await;
+            if !left.is_empty() {
+                tokio::time::sleep(RETRY).await;
+                self.waiting.add(|waiting| waiting.append(&mut left));
+            }
         }
     }
 
-    async fn release(&self, key: Key, lease_id: LeaseId) {
+    /// Returns the grant if its release must be tried again.
+    async fn release(&self, key: Key, lease_id: LeaseId) -> Option<(Key, LeaseId)> {
         let release = || Request::Release(Release { lease_id, value: None });
         let received = self.environment.now();
-        if let Err(why) = self.registry.ask(key.as_str(), received.into(), release).await {
-            tracing::debug!(key = key.as_str(), ?why, "cannot release an unheard grant");
+        match self.registry.ask(key.as_str(), received.into(), release).await {
+            Ok(Answer::Store(_) | Answer::Busy) => Some((key, lease_id)),
+            Ok(_) => None,
+            Err(why) => {
+                tracing::debug!(key = key.as_str(), ?why, "cannot release an unheard grant");
+                None
+            }
         }
     }
 }

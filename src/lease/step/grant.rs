@@ -138,8 +138,9 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Releases a grant that no caller knows of.
+    /// Releases a grant that no caller knows of. If the store does not accept that, the lease tries again.
     pub(super) fn end_unheard(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        self.busy().unheard = Some(self.token);
         let reason = Some("the caller had left".into());
         self.end(End { reason, ..End::of(ChangeKind::Released) }, None, env, out);
     }

@@ -1,10 +1,10 @@
 //! Writes that were refused, and writes of unknown outcome.
 
-use tenure::lease::{Alarm, Answer, Input, Settled, StoreError};
+use tenure::lease::{Alarm, Answer, Input, Moment, Settled, StoreError};
 
 use crate::core::harness::*;
 
-fn until(seconds: u64) -> tenure::lease::Moment {
+fn until(seconds: u64) -> Moment {
     START + ms(seconds * 1000)
 }
 
@@ -104,6 +104,56 @@ fn a_grant_that_nobody_can_ask_for_again_is_taken_back() {
     bench.settle();
     assert_eq!(bench.events(), ["granted", "released"]);
     assert!(bench.lease.is_idle());
+}
+
+#[test]
+fn a_grant_is_taken_back_however_often_the_store_refuses_that() {
+    let mut bench = Bench::new();
+    bench.ask(acquire("a"));
+    bench.lose_reply(true);
+    bench.read_back();
+    bench.refuse();
+    assert!(bench.lease.next_wake() > bench.now, "in a moment, not in a hot loop");
+    for _ in 0..=TTL_MS / 250 {
+        bench.pass(250);
+        bench.wake();
+        bench.refuse();
+    }
+    bench.run(1_000);
+    assert_eq!(bench.events(), ["granted", "released"], "although its ttl has passed, too");
+    assert!(bench.lease.is_idle());
+}
+
+#[test]
+fn a_grant_is_taken_back_when_the_outcome_of_that_is_unknown_too() {
+    for lands in [true, false] {
+        let mut bench = Bench::new();
+        bench.ask(acquire("a"));
+        bench.lose_reply(true);
+        bench.read_back();
+        bench.lose_reply(lands);
+        bench.read_back();
+        bench.run(1_000);
+        assert_eq!(bench.events(), ["granted", "released"]);
+        assert!(bench.lease.is_idle());
+    }
+}
+
+#[test]
+fn a_grant_that_is_to_be_taken_back_waits_until_the_node_may_promise() {
+    let mut bench = Bench::new();
+    bench.ask(acquire("a").ttl_ms(60_000));
+    bench.lose_reply(true);
+    bench.read_back();
+    bench.refuse();
+    bench.context.until = Moment::ZERO;
+    bench.pass(250);
+    bench.wake();
+    assert!(bench.flight.is_none(), "this node may not promise");
+    assert!(bench.lease.next_wake() > bench.now, "in a moment, not in a hot loop");
+    bench.context.until = Moment::NEVER;
+    bench.run(1_000);
+    assert_eq!(bench.events(), ["granted", "released"]);
 }
 
 #[test]
