@@ -9,10 +9,7 @@ use super::{
 };
 use crate::{
     actor::Asked,
-    lease::{
-        Acquire, Answer, ChangeKind, Grant, Key, Moment, Owner, Refusal, Request, SessionId,
-        SessionRef,
-    },
+    lease::{Acquire, Answer, Grant, Key, Moment, Owner, Refusal, Request, SessionId, SessionRef},
     telemetry::AcquireOutcome,
 };
 
@@ -83,23 +80,26 @@ impl Manager {
         id: SessionId,
         asked: Asked,
     ) -> Result<Grant, AcquireError> {
-        let (session_ref, ttl_ms) = self.session_ref(id, asked).await?;
+        let under = self.call_under(id, asked).await?;
+        let (session_ref, ttl_ms) = (Some(under.session_ref()), under.ttl_ms());
         let mut unheard = tokio::select! {
             biased;
-            unheard = self.acquire_kept(one, ttl_ms, Some(session_ref), asked) => unheard?,
+            unheard = self.acquire_kept(one, ttl_ms, session_ref, asked) => unheard?,
             error = self.session_ends(id) => return Err(error.into()),
         };
         if let Some(told) = self.coordinator.protocol.a_grant_is_told_without_a_heartbeat(ttl_ms) {
             unheard.grant.valid_for_ms = told;
             return Ok(unheard.heard().1);
         }
-        match self.beat(id, asked).await {
-            Ok((session, _)) if session.is_revoked(&one.key, unheard.grant.view.token) => {
-                let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
-                let view = Box::new(unheard.grant.view.clone());
-                Err(AcquireError::Refused(spent, Some(view)))
-            }
-            Ok((_, valid_for_ms)) => {
+        match under.promise().await {
+            Ok(valid_for_ms) => {
+                if let Some(how) = under.lost(&one.key, unheard.grant.view.token) {
+                    let view = Box::new(unheard.grant.view.clone());
+                    return Err(AcquireError::Refused(
+                        Refusal::RequestSpent(Some(how)),
+                        Some(view),
+                    ));
+                }
                 unheard.grant.valid_for_ms = valid_for_ms;
                 Ok(unheard.heard().1)
             }

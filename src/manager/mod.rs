@@ -25,6 +25,7 @@ mod notify;
 mod open;
 mod pools;
 mod sessions;
+mod under_session;
 mod unheard;
 mod waiting;
 

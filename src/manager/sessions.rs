@@ -11,7 +11,7 @@ use crate::{
     actor::{Asked, Session, ask_to_drain},
     lease::{
         Acquire, Answer, Heartbeat, Holdings, Key, KeyState, Lost, Nonce, Owner, Release,
-        SessionId, SessionRef, SessionSpec, Token, View,
+        SessionId, SessionSpec, Token, View,
     },
     store::Pages,
 };
@@ -281,23 +281,6 @@ impl Manager {
             }
         }
         Ok((listed, None))
-    }
-
-    /// The session reference for a new lease under a session. Counts as a heartbeat of the session.
-    pub(super) async fn session_ref(
-        &self,
-        id: SessionId,
-        asked: Asked,
-    ) -> Result<(SessionRef, u64), SessionError> {
-        let known = self.coordinator.sessions.get(id.digest);
-        let heard = self.coordinator.protocol.a_session_is_heard_before_a_grant();
-        let session = match known.filter(|_| !heard) {
-            Some(known) => known,
-            None => self.beat(id, asked).await?.0,
-        };
-        let SessionSpec { behavior, lock_delay_ms, .. } = session.spec;
-        let session_ref = SessionRef { session: id.digest, lock_delay_ms, behavior };
-        Ok((session_ref, session.ttl_ms))
     }
 }
 

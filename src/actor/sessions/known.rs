@@ -157,7 +157,7 @@ impl Sessions {
         match change.kind {
             ChangeKind::Granted => session.update(|kept| kept.granted(key, change.token)),
             kind if kind.ends_tenure() => {
-                session.update(|kept| kept.ended(key, change.token));
+                session.update(|kept| kept.ended(key, change.token, kind));
                 None
             }
             _ => None,
@@ -283,7 +283,7 @@ mod tests {
         let (sessions, key) = (Sessions::default(), Key::new("k").expect("a key"));
         attached(&sessions, true).announce_revoked(&key, Token(3));
         sessions.detach(Nonce(7));
-        assert!(attached(&sessions, false).is_revoked(&key, Token(3)));
+        assert_eq!(attached(&sessions, false).revoked(), [(key, Token(3))]);
         sessions.detach(Nonce(7));
         sessions.forget(Nonce(7));
         assert!(sessions.announced.is_empty());

@@ -9,7 +9,8 @@ use super::progress::Progress;
 use crate::{
     actor::runtime::watch,
     lease::{
-        Handover, Holdings, Indexing, Kept, Key, Moment, Nonce, Owner, Repeats, SessionSpec, Token,
+        ChangeKind, Handover, Holdings, Indexing, Kept, Key, Moment, Nonce, Owner, Repeats, Rules,
+        SessionSpec, Token,
     },
 };
 
@@ -73,9 +74,19 @@ impl Session {
         self.kept().announce_revoked(key, token);
     }
 
-    /// Whether this tenure of a key was revoked. What the session promised since then does not cover that tenure.
-    pub fn is_revoked(&self, key: &Key, token: Token) -> bool {
-        self.kept().is_revoked(key, token)
+    /// A call begins that will name leases of the session.
+    pub fn call_begins(&self) {
+        self.kept().call_begins();
+    }
+
+    /// A call that began is served.
+    pub fn call_ends(&self) {
+        self.kept().call_ends();
+    }
+
+    /// Why a call must not name this tenure, which was granted to it.
+    pub fn lost(&self, rules: Rules, key: &Key, token: Token) -> Option<ChangeKind> {
+        self.kept().lost(rules, key, token)
     }
 
     /// Its leases that must be handed over and are not revoked, with their tokens.

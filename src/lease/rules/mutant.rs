@@ -126,6 +126,8 @@ mutants! {
         SessionFreedBeforeTombstone,
         /// R6: a grant under a session absorbs no heartbeat of the session.
         GrantUnderEndingSession,
+        /// R6: a call names a lease that was revoked, and ended, after the call was granted it.
+        EndDuringACallUnseen,
         /// R6: a node knows only from its own writes which leases a session keeps.
         OthersSessionLeasesNotIndexed,
         /// R6: leases of sessions whose grants were hidden by a gap in the feed are not searched for.

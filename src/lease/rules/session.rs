@@ -49,6 +49,12 @@ impl Rules {
         self.breaks(Mutant::GrantUnderEndingSession).then_some(ttl_ms * 9 / 10)
     }
 
+    /// R6: a call does not name a lease that ended after the call was granted it.
+    #[must_use]
+    pub fn a_call_does_not_name_what_ended_meanwhile(self) -> bool {
+        !self.breaks(Mutant::EndDuringACallUnseen)
+    }
+
     /// R6: every node knows from the feed which leases each session keeps, whichever node wrote the change.
     #[must_use]
     pub fn a_node_indexes_the_leases_of_sessions(self, own: bool) -> bool {

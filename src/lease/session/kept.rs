@@ -15,7 +15,8 @@ use super::holdings::{Holdings, share};
 use crate::lease::{
     message::SessionOver,
     primitives::{Key, Revision, Token},
-    records::{Handover, Record},
+    records::{ChangeKind, Handover, Record},
+    rules::Rules,
 };
 
 /// The leases that a session keeps.
@@ -32,6 +33,10 @@ pub struct Kept {
     draining: Option<Box<str>>,
     /// Tenures that ended while the store was being searched. What the search finds of them is outdated.
     gone: BTreeMap<Key, Token>,
+    /// How many calls that will name leases of the session are being served.
+    calls: usize,
+    /// Tenures that ended while such calls were served, and how they ended.
+    ended: BTreeMap<Key, (Token, ChangeKind)>,
     over: Option<SessionOver>,
     /// How many times changes were missed.
     misses: u64,
@@ -81,9 +86,31 @@ impl Kept {
     }
 
     /// Whether this tenure of a key was revoked. Promises that the session made since do not cover it.
-    #[must_use]
-    pub fn is_revoked(&self, key: &Key, token: Token) -> bool {
+    fn is_revoked(&self, key: &Key, token: Token) -> bool {
         self.revoked.get(key) == Some(&token)
+    }
+
+    /// A call begins that will name leases of the session. Ends are remembered until all such calls are served.
+    pub fn call_begins(&mut self) {
+        self.calls += 1;
+    }
+
+    /// A call that [began](Self::call_begins) is served.
+    pub fn call_ends(&mut self) {
+        self.calls -= 1;
+        if self.calls == 0 {
+            self.ended.clear();
+        }
+    }
+
+    /// Why a call must not name this tenure, which was granted to it: the tenure was revoked, or ended since the call
+    /// began. No promise of the session covers it.
+    #[must_use]
+    pub fn lost(&self, rules: Rules, key: &Key, token: Token) -> Option<ChangeKind> {
+        let revoked = self.is_revoked(key, token).then_some(ChangeKind::Revoked);
+        let ended = self.ended.get(key).filter(|(ended, _)| token <= *ended);
+        let ended = ended.filter(|_| rules.a_call_does_not_name_what_ended_meanwhile());
+        revoked.or(ended.map(|(_, how)| *how))
     }
 
     /// The leases that must be handed over, with their tenures. Revoked leases are not among them.
@@ -144,7 +171,10 @@ impl Kept {
     }
 
     /// A tenure that the session kept ended.
-    pub fn ended(&mut self, key: &Key, token: Token) {
+    pub fn ended(&mut self, key: &Key, token: Token, how: ChangeKind) {
+        if self.calls > 0 {
+            self.ended.insert(key.clone(), (token, how));
+        }
         let over = |known: &mut BTreeMap<Key, Token>| match known.get(key) {
             Some(known_token) if *known_token <= token => known.remove(key),
             _ => None,
@@ -198,8 +228,13 @@ impl Kept {
         if self.misses == misses && self.indexing == Indexing::Due {
             self.gone.clear();
             // Announced revocations of all other leases are over.
-            let Self { revoked, leases, .. } = self;
-            revoked.retain(|key, _| leases.contains_key(key));
+            let leases = &self.leases;
+            let over = self.revoked.extract_if(.., |key, _| !leases.contains_key(key));
+            if self.calls > 0 {
+                self.ended.extend(over.map(|(key, token)| (key, (token, ChangeKind::Revoked))));
+            } else {
+                over.for_each(drop);
+            }
             self.indexing = Indexing::Done;
         }
     }
@@ -302,7 +337,7 @@ mod tests {
     #[test]
     fn what_ended_during_a_search_is_not_brought_back_by_it() {
         let mut kept = adopted(&[]);
-        kept.ended(&key("k"), Token(3));
+        kept.ended(&key("k"), Token(3), ChangeKind::Released);
         kept.found(kept.misses(), &key("k"), Revision(3), &record(true), false);
         assert_eq!((kept.holdings().count, kept.revoked()), (0, vec![]));
         // It was granted again: the feed reports that in order.
@@ -312,16 +347,52 @@ mod tests {
     }
 
     #[test]
+    fn a_call_does_not_name_what_was_lost_while_it_was_served() {
+        let rules = Rules::default();
+        let mut kept = Kept::new(true, BTreeMap::new());
+        kept.call_begins();
+        kept.call_begins();
+        for name in ["k", "l"] {
+            kept.granted(&key(name), Token(3));
+        }
+        assert_eq!(kept.lost(rules, &key("k"), Token(3)), None);
+        kept.announce_revoked(&key("k"), Token(3));
+        assert_eq!(kept.lost(rules, &key("k"), Token(3)), Some(ChangeKind::Revoked));
+        kept.ended(&key("k"), Token(3), ChangeKind::Revoked);
+        kept.ended(&key("l"), Token(3), ChangeKind::Released);
+        kept.call_ends();
+        assert_eq!(kept.lost(rules, &key("k"), Token(3)), Some(ChangeKind::Revoked));
+        assert_eq!(kept.lost(rules, &key("l"), Token(3)), Some(ChangeKind::Released));
+        assert_eq!(kept.lost(rules, &key("k"), Token(4)), None, "a later tenure");
+        kept.call_ends();
+        kept.call_begins();
+        assert_eq!(kept.lost(rules, &key("k"), Token(3)), None, "no end is remembered after the calls");
+    }
+
+    #[test]
+    fn a_call_does_not_name_what_was_lost_in_a_gap_either() {
+        let mut kept = Kept::new(true, BTreeMap::new());
+        kept.call_begins();
+        kept.granted(&key("k"), Token(3));
+        kept.announce_revoked(&key("k"), Token(3));
+        assert!(kept.missed_changes());
+        kept.completed(kept.misses());
+        assert_eq!(kept.revoked(), []);
+        let lost = kept.lost(Rules::default(), &key("k"), Token(3));
+        assert_eq!(lost, Some(ChangeKind::Revoked));
+    }
+
+    #[test]
     fn what_is_late_of_an_earlier_tenure_leaves_the_order_against_the_next_one() {
         // The feed is behind: it has not reported the key's end and its next grant under the session.
         let mut kept = Kept::new(true, BTreeMap::new());
         kept.granted(&key("k"), Token(9));
         kept.announce_revoked(&key("k"), Token(11));
-        kept.ended(&key("k"), Token(9));
+        kept.ended(&key("k"), Token(9), ChangeKind::Released);
         assert!(kept.is_revoked(&key("k"), Token(11)), "the heartbeats would keep it");
         kept.granted(&key("k"), Token(11));
         assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
-        kept.ended(&key("k"), Token(11));
+        kept.ended(&key("k"), Token(11), ChangeKind::Released);
         assert_eq!((kept.revoked(), kept.holdings().count), (vec![], 0));
 
         // A search reads the next tenure before the feed reports the end of the earlier one.
@@ -329,11 +400,11 @@ mod tests {
         let next = record(true);
         let tenure = next.tenure.clone().map(|tenure| Tenure { token: Token(11), ..tenure });
         kept.found(kept.misses(), &key("k"), Revision(11), &Record { tenure, ..next }, true);
-        kept.ended(&key("k"), Token(9));
+        kept.ended(&key("k"), Token(9), ChangeKind::Released);
         assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
         assert_eq!(kept.holdings().count, 1);
         kept.granted(&key("k"), Token(9));
-        kept.ended(&key("k"), Token(9));
+        kept.ended(&key("k"), Token(9), ChangeKind::Released);
         assert_eq!((kept.revoked().len(), kept.holdings().count), (1, 1));
     }
 
@@ -388,8 +459,8 @@ mod tests {
         assert_ne!(one.holdings(), other.holdings());
         other.granted(&key("l"), Token(4));
         assert_eq!(one.holdings(), other.holdings());
-        other.ended(&key("k"), Token(3));
-        other.ended(&key("l"), Token(4));
+        other.ended(&key("k"), Token(3), ChangeKind::Released);
+        other.ended(&key("l"), Token(4), ChangeKind::Released);
         assert_eq!(other.holdings(), Holdings { count: 0, digest: 0 });
     }
 }

@@ -29,6 +29,7 @@ pub use taken::Taken;
 use super::{
     Manager,
     error::{AcquireError, SessionError},
+    under_session::UnderSession,
 };
 use crate::lease::{ChangeKind, Moment, Refusal, SessionId};
 use call::AnyCall;
@@ -60,18 +61,17 @@ impl Manager {
 impl AnyCall<'_> {
     /// R6: the session is seen alive before any grant is written, and again before the caller is told.
     async fn serve_under(self, session: SessionId) -> Result<Served, AcquireError> {
-        let (session_ref, ttl_ms) = self.manager.session_ref(session, self.received.into()).await?;
-        let call = self.under(session_ref, ttl_ms);
+        let under = self.manager.call_under(session, self.received.into()).await?;
+        let call = self.under(under.session_ref(), under.ttl_ms());
         let mut served = tokio::select! {
             biased;
             served = call.serve() => served?,
             error = call.manager.session_ends(session) => return Err(error.into()),
         };
         let granted = !served.is_empty();
-        call.promise(session, &mut served).await?;
+        let lost = call.promise(&under, &mut served).await?;
         if granted && served.is_empty() {
-            let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
-            return Err(AcquireError::Refused(spent, None));
+            return Err(AcquireError::Refused(Refusal::RequestSpent(lost), None));
         }
         Ok(served)
     }
@@ -89,20 +89,29 @@ impl AnyCall<'_> {
         }
     }
 
-    /// Grants under a session hold for as long as the session was promised. Leases that an administrator revoked
-    /// meanwhile are left out.
-    async fn promise(&self, session: SessionId, served: &mut Served) -> Result<(), SessionError> {
+    /// Grants under a session hold for as long as the session was promised. Leases that were lost meanwhile are left
+    /// out. Returns how the last of these was lost.
+    async fn promise(
+        &self,
+        under: &UnderSession<'_>,
+        served: &mut Served,
+    ) -> Result<Option<ChangeKind>, SessionError> {
         let grants = &mut served.grants;
-        match self.manager.beat(session, self.received.into()).await {
-            Ok((session, valid_for_ms)) => {
-                grants.retain(|one| !session.is_revoked(&one.key, one.grant.view.token));
+        match under.promise().await {
+            Ok(valid_for_ms) => {
+                let mut lost = None;
+                grants.retain(|one| {
+                    let this = under.lost(&one.key, one.grant.view.token);
+                    lost = this.or(lost);
+                    this.is_none()
+                });
                 grants.iter_mut().for_each(|one| one.grant.valid_for_ms = valid_for_ms);
-                Ok(())
+                Ok(lost)
             }
             Err(error) => {
                 // The session's leases may have been searched for before these grants landed.
                 let keys = grants.iter().map(|one| one.key.clone());
-                self.manager.coordinator.sessions.inquire(session.digest, keys);
+                self.manager.coordinator.sessions.inquire(under.session_ref().session, keys);
                 Err(error)
             }
         }

@@ -3,22 +3,22 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
 
 use tempfile::TempDir;
 use tenure::{
-    lease::{CandidateOrder, Key, Owner, Release},
-    manager::{AcquireAny, AcquireError, AcquireOne, CallError, Candidates, Count, Manager},
+    lease::{Behavior, CandidateOrder, Key, Mutant, Owner, Release, Revoke, Rules, SessionSpec},
+    manager::{AcquireAny, AcquireError, AcquireOne, CallError, Candidates, Count, Manager, Parts},
     store::{LeaseStore, StoreError, WriteOutcome, dynamodb::Options},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::{
     dynamodb::kit::{open_with, options},
-    stores::meddled::{Meddled, open},
+    stores::meddled::{Meddled, open, parts},
     support::{
         clock::eventually,
         dynamo_endpoint::Endpoint,
@@ -130,6 +130,116 @@ fn a_caller_that_hangs_up_leaves_nothing_behind() {
         eventually("b was granted", async || seq().await > 0).await;
         eventually("and is given back", async || held(&manager).await.is_empty()).await;
     });
+}
+
+#[test]
+fn a_grant_that_the_store_does_not_let_be_released_is_released_later() {
+    let (_dir, inner) = inner();
+    actix::System::new().block_on(async {
+        let refusals = AtomicUsize::new(3);
+        // The grant of `a` is written. The writes after it are refused three times, and `b` gets no answer.
+        let store = Meddled::writing(inner, move |inner, write| {
+            if write.key == key("b") {
+                return Box::pin(std::future::pending());
+            }
+            let ends = write.key == key("a") && write.changes.iter().all(|c| c.kind.ends_tenure());
+            let left = || refusals.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+            if ends && left().is_ok() {
+                let full = WriteOutcome::Refused(StoreError::Full("no room".into()));
+                return Box::pin(async { full });
+            }
+            inner.compare_and_set(write)
+        });
+        let manager = open(store).await;
+        hang_up(&manager, None).await;
+        eventually("a is released", async || held(&manager).await.is_empty()).await;
+    });
+}
+
+/// A coordinator whose next writes of `b` wait, once the test shuts the gate, until it opens the gate.
+async fn gated_at_b(
+    inner: Arc<dyn LeaseStore>,
+    rules: Rules,
+) -> (Arc<Manager>, watch::Sender<bool>) {
+    let (gate, open) = watch::channel(true);
+    let store = Meddled::writing(inner, move |inner, write| {
+        let gated = (write.key == key("b")).then(|| open.clone());
+        let inner = inner.clone();
+        Box::pin(async move {
+            if let Some(mut gated) = gated {
+                gated.wait_for(|open| *open).await.expect("the test goes on");
+            }
+            inner.compare_and_set(write).await
+        })
+    });
+    let manager = Manager::open(Parts { rules, ..parts(store) }).await;
+    (manager.expect("the manager opens"), gate)
+}
+
+/// What a repeated call under a session is told when one of its two leases is revoked while it is served.
+async fn told_beside_a_revocation(inner: Arc<dyn LeaseStore>, rules: Rules) -> Vec<Key> {
+    let (manager, gate) = gated_at_b(inner, rules).await;
+    let owner = Owner::new("w").expect("a name");
+    let spec = SessionSpec {
+        behavior: Behavior::Release,
+        lock_delay_ms: None,
+        pool: None,
+        weight: 1,
+        capacity: None,
+        checks: Vec::new(),
+    };
+    let session = manager.open_session(&owner, 1_000, spec, manager.now()).await;
+    let session = session.expect("a session").id;
+    let beats = manager.clone();
+    actix::spawn(async move {
+        while beats.beat_session(session, None, beats.now()).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    let call = AcquireAny { session: Some(session), ..any(2, MARK) };
+    let first = manager.acquire_any(&call, manager.now()).await.expect("two leases");
+    assert_eq!(first.grants.len(), 2);
+
+    // While a write of `b` is in flight, a repeated call is granted `a` again at once and waits for `b`.
+    gate.send_replace(false);
+    let pins = manager.clone();
+    actix::spawn(async move { pins.pin(&key("b"), "slow", "test", pins.now()).await.is_ok() });
+    let repeats = manager.clone();
+    let again = actix::spawn(async move { repeats.acquire_any(&call, repeats.now()).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let order = Revoke {
+        reason: "test".into(),
+        actor: "test".into(),
+        immediately: false,
+        owner: None,
+        token: None,
+        floor: None,
+    };
+    manager.revoke(&key("a"), order, manager.now()).await.expect("it is revoked");
+    eventually("a has ended", async || held(&manager).await == ["b"]).await;
+    eventually("its end was heard of", async || {
+        let alive = manager.beat_session(session, None, manager.now()).await;
+        alive.expect("it lives").holdings.count == 1
+    })
+    .await;
+    gate.send_replace(true);
+    let told = again.await.expect("no panic").expect("what it still has");
+    told.grants.into_iter().map(|(key, _)| key).collect()
+}
+
+#[test]
+fn a_lease_that_ends_while_a_call_is_served_is_not_told() {
+    let (_dir, inner) = inner();
+    let told = actix::System::new().block_on(told_beside_a_revocation(inner, Rules::default()));
+    assert_eq!(told, [key("b")]);
+}
+
+#[test]
+fn a_lease_that_is_told_although_it_ended_is_noticed() {
+    let (_dir, inner) = inner();
+    let rules = Rules::breaking(Some(Mutant::EndDuringACallUnseen));
+    let told = actix::System::new().block_on(told_beside_a_revocation(inner, rules));
+    assert_eq!(told, [key("a"), key("b")]);
 }
 
 #[test]
