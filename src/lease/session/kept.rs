@@ -366,7 +366,11 @@ mod tests {
         assert_eq!(kept.lost(rules, &key("k"), Token(4)), None, "a later tenure");
         kept.call_ends();
         kept.call_begins();
-        assert_eq!(kept.lost(rules, &key("k"), Token(3)), None, "no end is remembered after the calls");
+        assert_eq!(
+            kept.lost(rules, &key("k"), Token(3)),
+            None,
+            "no end is remembered after the calls"
+        );
     }
 
     #[test]
