@@ -122,16 +122,14 @@ impl Manager {
         }
         match self.ask(key.as_str(), asked, || Request::Forget(reason.into(), actor.into())).await?
         {
-            Answer::Done(_) => {}
-            Answer::NotForgotten(_) => return Ok(false),
-            other => return Err(CallError::of("forget", other).into()),
+            // The record may have been written again by now. Then it stays.
+            Answer::Forgotten(seq) => {
+                self.coordinator.forgotten.add(&key, seq, self.now());
+                Ok(true)
+            }
+            Answer::NotForgotten(_) => Ok(false),
+            other => Err(CallError::of("forget", other).into()),
         }
-        let found = self.coordinator.store.read(&key).await.map_err(CallError::Store)?;
-        let record = found.and_then(|found| found.record.ok());
-        if let Some(record) = record.filter(|record| record.state == KeyState::Free) {
-            self.coordinator.forgotten.add(&key, record.seq, self.now());
-        }
-        Ok(true)
     }
 
     /// Keeps a key's tenures from expiring until the same name is unpinned.

@@ -139,6 +139,7 @@ impl<C: Caller> Lease<C> {
                 let held = self.record.revocation.is_some();
                 Answer::Revoked(if held { self.promise_left_ms(env.now) } else { 0 })
             }
+            Request::Forget(..) => Answer::Forgotten(self.record.seq),
             Request::WriteTombstone => Answer::Viewed(Box::new(self.view(env.now))),
             Request::Unpin(..) => {
                 self.unpinned(env.now);
