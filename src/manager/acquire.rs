@@ -9,7 +9,10 @@ use super::{
 };
 use crate::{
     actor::Asked,
-    lease::{Acquire, Answer, Grant, Key, Moment, Owner, Refusal, Request, SessionId, SessionRef},
+    lease::{
+        Acquire, Answer, ChangeKind, Grant, Key, Moment, Owner, Refusal, Request, SessionId,
+        SessionRef,
+    },
     telemetry::AcquireOutcome,
 };
 
@@ -93,12 +96,10 @@ impl Manager {
         }
         match under.promise().await {
             Ok(valid_for_ms) => {
-                if let Some(how) = under.lost(&one.key, unheard.grant.view.token) {
+                if under.is_lost(&one.key, unheard.grant.view.token) {
+                    let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
                     let view = Box::new(unheard.grant.view.clone());
-                    return Err(AcquireError::Refused(
-                        Refusal::RequestSpent(Some(how)),
-                        Some(view),
-                    ));
+                    return Err(AcquireError::Refused(spent, Some(view)));
                 }
                 unheard.grant.valid_for_ms = valid_for_ms;
                 Ok(unheard.heard().1)

@@ -1,7 +1,7 @@
 //! R6: a call for leases that a session keeps.
 //!
 //! Guarantees: the session absorbs a heartbeat before a grant is written, and another one before the caller is told. The
-//! caller is not told of a lease that was revoked, or that ended, meanwhile.
+//! caller is not told of a lease that was revoked meanwhile.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     actor::{Asked, Session},
-    lease::{ChangeKind, Key, SessionId, SessionRef, SessionSpec, Token},
+    lease::{Key, SessionId, SessionRef, SessionSpec, Token},
 };
 
 /// A call that is served under a session.
@@ -59,7 +59,7 @@ impl UnderSession<'_> {
     }
 
     /// The promise for the grants of this call, which are durable, in milliseconds. Counts as a heartbeat of the
-    /// session. It does not cover what [`Self::lost`] names.
+    /// session. It does not cover what [`Self::is_lost`] names.
     pub async fn promise(&self) -> Result<u64, SessionError> {
         let (session, valid_for_ms) = self.manager.beat(self.id, self.asked).await?;
         if !Arc::ptr_eq(&session, &self.session) {
@@ -69,8 +69,8 @@ impl UnderSession<'_> {
         Ok(valid_for_ms)
     }
 
-    /// How a tenure that was granted to this call was lost meanwhile, if it was.
-    pub fn lost(&self, key: &Key, token: Token) -> Option<ChangeKind> {
-        self.session.lost(self.manager.coordinator.protocol, key, token)
+    /// Whether a tenure that was granted to this call was revoked meanwhile.
+    pub fn is_lost(&self, key: &Key, token: Token) -> bool {
+        self.session.is_lost(self.manager.coordinator.protocol, key, token)
     }
 }

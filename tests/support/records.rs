@@ -7,8 +7,8 @@ use std::sync::{
 
 use tenure::{
     lease::{
-        Change, ChangeKind, Epoch, Key, KeyState, Moment, Nonce, Owner, Record, Revision, Tenure,
-        Token,
+        Behavior, Change, ChangeKind, Epoch, Key, KeyState, Moment, Nonce, Owner, Record, Revision,
+        SessionSpec, Tenure, Token,
     },
     store::Write,
 };
@@ -66,4 +66,16 @@ pub fn granted(owner: &str, seq: u64) -> Change {
 pub fn grant(key: &Key, expected: Revision, owner: &str, seq: u64) -> Write {
     let (record, changes) = (Arc::new(held(owner, seq)), vec![granted(owner, seq)]);
     Write { key: key.clone(), expected, record, changes }
+}
+
+/// A session without a pool, a check or a lock-delay of its own.
+pub fn plain_session() -> SessionSpec {
+    SessionSpec {
+        behavior: Behavior::Release,
+        lock_delay_ms: None,
+        pool: None,
+        weight: 1,
+        capacity: None,
+        checks: Vec::new(),
+    }
 }

@@ -78,6 +78,9 @@ impl LeaseActor {
                 Effect::InquireSession(digest) => {
                     self.coordinator.sessions.inquire(digest, [self.key().clone()]);
                 }
+                Effect::GiveBack(lease_id) => {
+                    self.coordinator.unheard.give_back(self.key().clone(), lease_id);
+                }
                 Effect::Reissue(digest) => self.coordinator.sessions.reissue(digest, self.key()),
                 Effect::Fence(run) => self.fence(run),
                 Effect::Alarm(alarm) => self.alarm(alarm),

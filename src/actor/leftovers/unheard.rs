@@ -1,40 +1,44 @@
 //! Grants whose callers left before they were told.
 //!
-//! Guarantees: each grant is released soon, on whichever thread it was noticed. While the store does not accept that,
-//! it is tried again.
+//! Guarantees: each grant is released soon, on whichever thread it was noticed. What keeps one key from that, such as a
+//! store that refuses the write or an actor that rests, delays no other key, and is tried again until it is over.
+//!
+//! Does not guarantee: a release at another node, where the lease has moved there meanwhile.
 
 use std::{sync::Arc, time::Duration};
 
-use futures_util::{StreamExt, stream};
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use tokio::sync::Semaphore;
 
 use crate::{
     actor::{
         environment::Environment,
-        runtime::{inbox::Inbox, registry::Registry, tasks::supervise},
+        runtime::{registry::Registry, tasks::supervise},
     },
     lease::{Answer, Key, LeaseId, Release, Request},
 };
 
-/// How many releases are written at a time.
+/// How many releases are asked for at a time.
 const AT_ONCE: usize = 64;
-/// The pause before releases are tried again that the store did not accept.
+/// The pause before the first repetition of a release, and the longest such pause.
 const RETRY: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The grants that must be released.
 pub struct UnheardGrants {
     environment: Arc<Environment>,
     registry: Arc<Registry>,
-    waiting: Inbox<Vec<(Key, LeaseId)>>,
+    turns: Semaphore,
 }
 
 impl UnheardGrants {
     pub(in crate::actor) fn new(environment: Arc<Environment>, registry: Arc<Registry>) -> Self {
-        Self { environment, registry, waiting: Inbox::default() }
+        Self { environment, registry, turns: Semaphore::new(AT_ONCE) }
     }
 
     /// No caller will be told of this grant: has it released.
     pub(crate) fn give_back(&self, key: Key, lease_id: LeaseId) {
-        self.waiting.add(|waiting| waiting.push((key, lease_id)));
+        self.registry.unheard.add(|waiting| waiting.push((key, lease_id)));
     }
 
     /// Starts the task that releases the grants. It runs for as long as the process.
@@ -43,29 +47,36 @@ impl UnheardGrants {
     }
 
     async fn release_all(&self) {
+        let mut releases = FuturesUnordered::new();
         loop {
-            self.waiting.filled().await;
-            let waiting = self.waiting.take();
-            let releases = waiting.into_iter().map(|(key, lease_id)| self.release(key, lease_id));
-            let left = stream::iter(releases).buffer_unordered(AT_ONCE);
-            let mut left: Vec<_> = left.filter_map(std::future::ready).collect().await;
-            if !left.is_empty() {
-                tokio::time::sleep(RETRY).await;
-                self.waiting.add(|waiting| waiting.append(&mut left));
+            tokio::select! {
+                () = self.registry.unheard.filled() => {
+                    let waiting = self.registry.unheard.take();
+                    releases.extend(waiting.into_iter().map(|(key, id)| self.release(key, id)));
+                }
+                Some(()) = releases.next() => {}
             }
         }
     }
 
-    /// Returns the grant if its release must be tried again.
-    async fn release(&self, key: Key, lease_id: LeaseId) -> Option<(Key, LeaseId)> {
+    async fn release(&self, key: Key, lease_id: LeaseId) {
+        let mut pause = RETRY;
+        while !self.try_release(&key, lease_id).await {
+            tokio::time::sleep(pause).await;
+            pause = (2 * pause).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Returns whether nothing is left to do here.
+    async fn try_release(&self, key: &Key, lease_id: LeaseId) -> bool {
+        let _turn = self.turns.acquire().await;
         let release = || Request::Release(Release { lease_id, value: None });
         let received = self.environment.now();
         match self.registry.ask(key.as_str(), received.into(), release).await {
-            Ok(Answer::Store(_) | Answer::Busy) => Some((key, lease_id)),
-            Ok(_) => None,
-            Err(why) => {
-                tracing::debug!(key = key.as_str(), ?why, "cannot release an unheard grant");
-                None
+            Ok(Answer::Released(_) | Answer::NotHolder(_) | Answer::Elsewhere(_)) => true,
+            answer => {
+                tracing::debug!(key = key.as_str(), ?answer, "cannot release an unheard grant yet");
+                false
             }
         }
     }

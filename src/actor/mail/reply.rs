@@ -161,6 +161,8 @@ impl Place {
         self.answered = !matches!(answer, Answer::Busy | Answer::Store(_) | Answer::Lapsed);
         if !matches!(answer, Answer::Granted(_)) {
             if self.answered {
+                // An earlier actor of the key may have died while it granted.
+                self.wait.unclaim(self.number);
                 self.wait.vacate(Vacated::Refused);
             }
             return;

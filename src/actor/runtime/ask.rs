@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use tokio::sync::oneshot;
+
 use super::registry::{Registry, Unreachable};
 use crate::{
     actor::mail::{Mail, Reply},
-    lease::{Answer, Call, Moment, Nonce, Request},
+    lease::{Answer, Call, Key, Moment, Nonce, Request},
 };
 
 /// How often a call is repeated after the actor that got it died.
@@ -54,6 +56,27 @@ impl From<Unreachable> for Unanswered {
     }
 }
 
+/// An answer that a caller waits for. If the caller leaves when the answer has been sent, a grant in it is released,
+/// unless the caller may ask for it again (`marked`).
+struct Awaited<'a> {
+    registry: &'a Registry,
+    key: &'a str,
+    marked: bool,
+    answer: oneshot::Receiver<Answer>,
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.answer.close();
+        if let Ok(Answer::Granted(grant)) = self.answer.try_recv()
+            && !self.marked
+            && let Ok(key) = Key::stored(self.key)
+        {
+            self.registry.unheard.add(|unheard| unheard.push((key, grant.lease_id)));
+        }
+    }
+}
+
 impl Registry {
     /// Asks the key's actor, or its successor if the actor dies before it answers. `make` must give the same request
     /// each time.
@@ -69,9 +92,12 @@ impl Registry {
         let mut died = None;
         for attempt in 0..ATTEMPTS {
             let (caller, answer) = Reply::one();
-            let call = Call { caller, received, request: make(), home_unreachable };
+            let request = make();
+            let marked = matches!(&request, Request::Acquire(acquire) if acquire.mark.is_some());
+            let mut answer = Awaited { registry: self, key, marked, answer };
+            let call = Call { caller, received, request, home_unreachable };
             self.post(key, Mail::Call(call))?;
-            match answer.await {
+            match (&mut answer.answer).await {
                 // The actor that died may have been writing a grant to this very call.
                 Ok(Answer::Refused(..))
                     if died.is_some_and(|died| self.clock.now() < died + MAY_LAND) =>

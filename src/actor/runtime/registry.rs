@@ -15,11 +15,12 @@ use tokio::sync::mpsc::UnboundedSender;
 use super::{
     arbiters::{Arbiters, Seat},
     exit_notice::{Death, ExitNotice},
+    inbox::Inbox,
 };
 use crate::{
     actor::mail::Mail,
     clock::{Clock, DashMap, dash_map},
-    lease::{Key, Moment},
+    lease::{Key, LeaseId, Moment},
 };
 
 /// Why no actor accepted the mail.
@@ -64,6 +65,8 @@ pub struct Registry {
     arbiters: Arc<Arbiters>,
     incarnations: AtomicU64,
     pub(super) clock: Arc<dyn Clock>,
+    /// Grants whose callers left before they took the answer.
+    pub(in crate::actor) unheard: Inbox<Vec<(Key, LeaseId)>>,
     deaths: UnboundedSender<Death>,
     start_actor: StartActor,
 }
@@ -78,7 +81,8 @@ impl Registry {
         start_actor: StartActor,
     ) -> Self {
         let (slots, unseen, incarnations) = (dash_map(), dash_map(), AtomicU64::new(0));
-        Self { slots, unseen, arbiters, incarnations, clock, deaths, start_actor }
+        let unheard = Inbox::default();
+        Self { slots, unseen, arbiters, incarnations, clock, unheard, deaths, start_actor }
     }
 
     /// The number of arbiters, or 0 if actors live in the `LocalSet` of the task that asks for them.

@@ -157,7 +157,7 @@ impl Sessions {
         match change.kind {
             ChangeKind::Granted => session.update(|kept| kept.granted(key, change.token)),
             kind if kind.ends_tenure() => {
-                session.update(|kept| kept.ended(key, change.token, kind));
+                session.update(|kept| kept.ended(key, change.token));
                 None
             }
             _ => None,

@@ -9,8 +9,8 @@ use super::progress::Progress;
 use crate::{
     actor::runtime::watch,
     lease::{
-        ChangeKind, Handover, Holdings, Indexing, Kept, Key, Moment, Nonce, Owner, Repeats, Rules,
-        SessionSpec, Token,
+        Handover, Holdings, Indexing, Kept, Key, Moment, Nonce, Owner, Repeats, Rules, SessionSpec,
+        Token,
     },
 };
 
@@ -84,9 +84,9 @@ impl Session {
         self.kept().call_ends();
     }
 
-    /// Why a call must not name this tenure, which was granted to it.
-    pub fn lost(&self, rules: Rules, key: &Key, token: Token) -> Option<ChangeKind> {
-        self.kept().lost(rules, key, token)
+    /// Whether a call must not name this tenure, which was granted to it.
+    pub fn is_lost(&self, rules: Rules, key: &Key, token: Token) -> bool {
+        self.kept().is_lost(rules, key, token)
     }
 
     /// Its leases that must be handed over and are not revoked, with their tokens.

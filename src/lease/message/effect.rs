@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{answer::Answer, fencing::FenceRun, store_error::StoreError};
 use crate::lease::{
-    primitives::{Nonce, Revision},
+    primitives::{LeaseId, Nonce, Revision},
     records::{Change, CodecError, Record},
 };
 
@@ -25,6 +25,8 @@ pub enum Effect<C> {
     /// Have the current home node of the session that keeps the tenure reissue the revocation: the node that ordered it
     /// is gone.
     Reissue(Nonce),
+    /// No caller knows of the tenure with this lease id: have it released, also after this actor's death.
+    GiveBack(LeaseId),
     /// Have a plugin run a fence; report as [`super::Input::Fenced`].
     Fence(FenceRun),
     /// Raise an alarm for people.

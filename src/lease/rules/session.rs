@@ -49,9 +49,9 @@ impl Rules {
         self.breaks(Mutant::GrantUnderEndingSession).then_some(ttl_ms * 9 / 10)
     }
 
-    /// R6: a call does not name a lease that ended after the call was granted it.
+    /// R6: a call does not name a lease that was revoked after the call was granted it.
     #[must_use]
-    pub fn a_call_does_not_name_what_ended_meanwhile(self) -> bool {
+    pub fn a_call_does_not_name_what_was_revoked_meanwhile(self) -> bool {
         !self.breaks(Mutant::EndDuringACallUnseen)
     }
 

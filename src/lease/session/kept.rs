@@ -15,7 +15,7 @@ use super::holdings::{Holdings, share};
 use crate::lease::{
     message::SessionOver,
     primitives::{Key, Revision, Token},
-    records::{ChangeKind, Handover, Record},
+    records::{Handover, Record},
     rules::Rules,
 };
 
@@ -35,8 +35,8 @@ pub struct Kept {
     gone: BTreeMap<Key, Token>,
     /// How many calls that will name leases of the session are being served.
     calls: usize,
-    /// Tenures that ended while such calls were served, and how they ended.
-    ended: BTreeMap<Key, (Token, ChangeKind)>,
+    /// Announced revocations that were carried out while such calls were served.
+    carried_out: BTreeMap<Key, Token>,
     over: Option<SessionOver>,
     /// How many times changes were missed.
     misses: u64,
@@ -90,7 +90,7 @@ impl Kept {
         self.revoked.get(key) == Some(&token)
     }
 
-    /// A call begins that will name leases of the session. Ends are remembered until all such calls are served.
+    /// A call begins that will name leases of the session. Revocations are remembered until all such calls are served.
     pub fn call_begins(&mut self) {
         self.calls += 1;
     }
@@ -99,18 +99,27 @@ impl Kept {
     pub fn call_ends(&mut self) {
         self.calls -= 1;
         if self.calls == 0 {
-            self.ended.clear();
+            self.carried_out.clear();
         }
     }
 
-    /// Why a call must not name this tenure, which was granted to it: the tenure was revoked, or ended since the call
-    /// began. No promise of the session covers it.
+    /// Whether a call must not name this tenure, which was granted to it: the tenure was revoked since the call began.
+    /// No promise of the session covers it.
     #[must_use]
-    pub fn lost(&self, rules: Rules, key: &Key, token: Token) -> Option<ChangeKind> {
-        let revoked = self.is_revoked(key, token).then_some(ChangeKind::Revoked);
-        let ended = self.ended.get(key).filter(|(ended, _)| token <= *ended);
-        let ended = ended.filter(|_| rules.a_call_does_not_name_what_ended_meanwhile());
-        revoked.or(ended.map(|(_, how)| *how))
+    pub fn is_lost(&self, rules: Rules, key: &Key, token: Token) -> bool {
+        let carried_out = self.carried_out.get(key).is_some_and(|revoked| token <= *revoked);
+        self.is_revoked(key, token)
+            || carried_out && rules.a_call_does_not_name_what_was_revoked_meanwhile()
+    }
+
+    /// Announced revocations are over.
+    fn note_carried_out(&mut self, over: impl IntoIterator<Item = (Key, Token)>) {
+        let over = over.into_iter();
+        if self.calls > 0 {
+            self.carried_out.extend(over);
+        } else {
+            over.for_each(drop);
+        }
     }
 
     /// The leases that must be handed over, with their tenures. Revoked leases are not among them.
@@ -163,7 +172,12 @@ impl Kept {
 
     /// A grant under the session is durable. Returns what the lease must be told if the session has already ended.
     pub fn granted(&mut self, key: &Key, token: Token) -> Option<SessionOver> {
-        self.revoked.retain(|revoked, ordered| revoked != key || *ordered >= token);
+        let before = self.revoked.get(key).copied().filter(|ordered| *ordered < token);
+        if let Some(before) = before {
+            // Its end was missed.
+            self.revoked.remove(key);
+            self.note_carried_out([(key.clone(), before)]);
+        }
         if self.leases.get(key).is_none_or(|known| *known < token) {
             self.insert(key, token);
         }
@@ -171,10 +185,7 @@ impl Kept {
     }
 
     /// A tenure that the session kept ended.
-    pub fn ended(&mut self, key: &Key, token: Token, how: ChangeKind) {
-        if self.calls > 0 {
-            self.ended.insert(key.clone(), (token, how));
-        }
+    pub fn ended(&mut self, key: &Key, token: Token) {
         let over = |known: &mut BTreeMap<Key, Token>| match known.get(key) {
             Some(known_token) if *known_token <= token => known.remove(key),
             _ => None,
@@ -182,8 +193,9 @@ impl Kept {
         if let Some(token) = over(&mut self.leases) {
             self.sum ^= share(key, token);
         }
-        over(&mut self.revoked);
         over(&mut self.asked);
+        let revoked = over(&mut self.revoked);
+        self.note_carried_out(revoked.map(|revoked| (key.clone(), revoked)));
         if self.indexing != Indexing::Done {
             let gone = self.gone.entry(key.clone()).or_default();
             *gone = token.max(*gone);
@@ -230,11 +242,8 @@ impl Kept {
             // Announced revocations of all other leases are over.
             let leases = &self.leases;
             let over = self.revoked.extract_if(.., |key, _| !leases.contains_key(key));
-            if self.calls > 0 {
-                self.ended.extend(over.map(|(key, token)| (key, (token, ChangeKind::Revoked))));
-            } else {
-                over.for_each(drop);
-            }
+            let over: Vec<(Key, Token)> = over.collect();
+            self.note_carried_out(over);
             self.indexing = Indexing::Done;
         }
     }
@@ -256,7 +265,8 @@ impl Kept {
     /// comes back.
     pub fn left(&mut self) -> BTreeMap<Key, Token> {
         self.indexing = Indexing::Left;
-        std::mem::take(&mut self.revoked)
+        // A call that is still being served must not name them either.
+        self.revoked.clone()
     }
 
     fn insert(&mut self, key: &Key, token: Token) {
@@ -337,7 +347,7 @@ mod tests {
     #[test]
     fn what_ended_during_a_search_is_not_brought_back_by_it() {
         let mut kept = adopted(&[]);
-        kept.ended(&key("k"), Token(3), ChangeKind::Released);
+        kept.ended(&key("k"), Token(3));
         kept.found(kept.misses(), &key("k"), Revision(3), &record(true), false);
         assert_eq!((kept.holdings().count, kept.revoked()), (0, vec![]));
         // It was granted again: the feed reports that in order.
@@ -346,44 +356,60 @@ mod tests {
         assert_eq!((kept.indexing(), kept.holdings().count), (Indexing::Done, 1));
     }
 
-    #[test]
-    fn a_call_does_not_name_what_was_lost_while_it_was_served() {
-        let rules = Rules::default();
-        let mut kept = Kept::new(true, BTreeMap::new());
-        kept.call_begins();
-        kept.call_begins();
-        for name in ["k", "l"] {
-            kept.granted(&key(name), Token(3));
-        }
-        assert_eq!(kept.lost(rules, &key("k"), Token(3)), None);
-        kept.announce_revoked(&key("k"), Token(3));
-        assert_eq!(kept.lost(rules, &key("k"), Token(3)), Some(ChangeKind::Revoked));
-        kept.ended(&key("k"), Token(3), ChangeKind::Revoked);
-        kept.ended(&key("l"), Token(3), ChangeKind::Released);
-        kept.call_ends();
-        assert_eq!(kept.lost(rules, &key("k"), Token(3)), Some(ChangeKind::Revoked));
-        assert_eq!(kept.lost(rules, &key("l"), Token(3)), Some(ChangeKind::Released));
-        assert_eq!(kept.lost(rules, &key("k"), Token(4)), None, "a later tenure");
-        kept.call_ends();
-        kept.call_begins();
-        assert_eq!(
-            kept.lost(rules, &key("k"), Token(3)),
-            None,
-            "no end is remembered after the calls"
-        );
-    }
-
-    #[test]
-    fn a_call_does_not_name_what_was_lost_in_a_gap_either() {
+    /// A call is being served, and a lease of the session is being revoked.
+    fn revoked_beside_a_call() -> Kept {
         let mut kept = Kept::new(true, BTreeMap::new());
         kept.call_begins();
         kept.granted(&key("k"), Token(3));
+        assert!(!is_lost(&kept, 3));
         kept.announce_revoked(&key("k"), Token(3));
-        assert!(kept.missed_changes());
-        kept.completed(kept.misses());
-        assert_eq!(kept.revoked(), []);
-        let lost = kept.lost(Rules::default(), &key("k"), Token(3));
-        assert_eq!(lost, Some(ChangeKind::Revoked));
+        assert!(is_lost(&kept, 3));
+        kept
+    }
+
+    fn is_lost(kept: &Kept, token: u64) -> bool {
+        kept.is_lost(Rules::default(), &key("k"), Token(token))
+    }
+
+    #[test]
+    fn a_call_does_not_name_what_was_revoked_while_it_was_served() {
+        let mut kept = revoked_beside_a_call();
+        kept.call_begins();
+        kept.ended(&key("k"), Token(3));
+        kept.call_ends();
+        assert!(is_lost(&kept, 3) && !is_lost(&kept, 4), "of this tenure alone");
+        kept.call_ends();
+        kept.call_begins();
+        assert!(!is_lost(&kept, 3), "nothing is remembered after the calls");
+    }
+
+    #[test]
+    fn a_call_does_not_name_what_was_revoked_in_a_gap_or_elsewhere() {
+        let mut gap = revoked_beside_a_call();
+        assert!(gap.missed_changes());
+        gap.completed(gap.misses());
+        assert!(gap.revoked().is_empty() && is_lost(&gap, 3));
+
+        let mut granted_again = revoked_beside_a_call();
+        assert!(granted_again.missed_changes());
+        granted_again.granted(&key("k"), Token(9));
+        granted_again.completed(granted_again.misses());
+        assert!(is_lost(&granted_again, 3) && !is_lost(&granted_again, 9));
+
+        let mut elsewhere = revoked_beside_a_call();
+        assert_eq!(elsewhere.left().len(), 1);
+        assert!(is_lost(&elsewhere, 3));
+    }
+
+    #[test]
+    fn what_is_remembered_for_calls_does_not_grow_with_the_leases() {
+        let mut kept = revoked_beside_a_call();
+        for job in 0..1000 {
+            let key = key(&format!("jobs/{job}"));
+            kept.granted(&key, Token(job + 4));
+            kept.ended(&key, Token(job + 4));
+        }
+        assert!(kept.carried_out.is_empty());
     }
 
     #[test]
@@ -392,11 +418,11 @@ mod tests {
         let mut kept = Kept::new(true, BTreeMap::new());
         kept.granted(&key("k"), Token(9));
         kept.announce_revoked(&key("k"), Token(11));
-        kept.ended(&key("k"), Token(9), ChangeKind::Released);
+        kept.ended(&key("k"), Token(9));
         assert!(kept.is_revoked(&key("k"), Token(11)), "the heartbeats would keep it");
         kept.granted(&key("k"), Token(11));
         assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
-        kept.ended(&key("k"), Token(11), ChangeKind::Released);
+        kept.ended(&key("k"), Token(11));
         assert_eq!((kept.revoked(), kept.holdings().count), (vec![], 0));
 
         // A search reads the next tenure before the feed reports the end of the earlier one.
@@ -404,11 +430,11 @@ mod tests {
         let next = record(true);
         let tenure = next.tenure.clone().map(|tenure| Tenure { token: Token(11), ..tenure });
         kept.found(kept.misses(), &key("k"), Revision(11), &Record { tenure, ..next }, true);
-        kept.ended(&key("k"), Token(9), ChangeKind::Released);
+        kept.ended(&key("k"), Token(9));
         assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
         assert_eq!(kept.holdings().count, 1);
         kept.granted(&key("k"), Token(9));
-        kept.ended(&key("k"), Token(9), ChangeKind::Released);
+        kept.ended(&key("k"), Token(9));
         assert_eq!((kept.revoked().len(), kept.holdings().count), (1, 1));
     }
 
@@ -463,8 +489,8 @@ mod tests {
         assert_ne!(one.holdings(), other.holdings());
         other.granted(&key("l"), Token(4));
         assert_eq!(one.holdings(), other.holdings());
-        other.ended(&key("k"), Token(3), ChangeKind::Released);
-        other.ended(&key("l"), Token(4), ChangeKind::Released);
+        other.ended(&key("k"), Token(3));
+        other.ended(&key("l"), Token(4));
         assert_eq!(other.holdings(), Holdings { count: 0, digest: 0 });
     }
 }

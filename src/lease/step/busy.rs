@@ -28,8 +28,6 @@ pub(super) struct Busy<C> {
     pub(super) running: Vec<(Token, Box<str>)>,
     /// The fences that plugins have run and that are not written yet.
     pub(super) reports: VecDeque<FenceReport>,
-    /// The token of a tenure that no caller knows of. It must end.
-    pub(super) unheard: Option<Token>,
     /// The end of the session that keeps the tenure.
     pub(super) over: Option<SessionOver>,
 }
@@ -48,7 +46,6 @@ impl<C> Default for Busy<C> {
             stale: 0,
             running: Vec::new(),
             reports: VecDeque::new(),
-            unheard: None,
             over: None,
         }
     }

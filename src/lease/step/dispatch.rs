@@ -122,27 +122,19 @@ impl<C: Caller> Lease<C> {
             } else if let Some(call) = busy.deferred.pop_front() {
                 self.handle(call, env, out);
             } else {
-                return self.shed();
+                // No call needs the result of the latest look any more.
+                busy.looked = Moment::ZERO;
+                let session_ref = self.record.session_ref().map(|session_ref| session_ref.session);
+                busy.over.take_if(|over| Some(over.session) != session_ref);
+                if busy.waiters.len() == 0
+                    && busy.retry_at == Moment::ZERO
+                    && busy.running.is_empty()
+                    && busy.over.is_none()
+                {
+                    self.busy = None;
+                }
+                return;
             }
-        }
-    }
-
-    /// Drops what the lease does not need once no call is left.
-    fn shed(&mut self) {
-        let unheard = self.is_unheard();
-        let session = self.record.session_ref().map(|session_ref| session_ref.session);
-        let Some(busy) = &mut self.busy else { return };
-        // No call needs the result of the latest look any more.
-        busy.looked = Moment::ZERO;
-        busy.unheard.take_if(|_| !unheard);
-        busy.over.take_if(|over| Some(over.session) != session);
-        if busy.waiters.len() == 0
-            && busy.retry_at == Moment::ZERO
-            && busy.running.is_empty()
-            && busy.unheard.is_none()
-            && busy.over.is_none()
-        {
-            self.busy = None;
         }
     }
 
@@ -161,9 +153,6 @@ impl<C: Caller> Lease<C> {
                 busy.retry_at = env.now + RETRY;
                 out.push(Effect::Read);
             }
-        }
-        if self.flight().is_none() && self.must_end_unheard() && !self.retrying(env.now) {
-            self.end_unheard(env, out);
         }
         if self.flight().is_none() {
             self.expire(env, out);

@@ -36,7 +36,6 @@ impl<C: Caller> Lease<C> {
             return Moment::NEVER;
         }
         match self.record.state {
-            KeyState::Held if self.must_end_unheard() => Moment::ZERO,
             KeyState::Held => self.tenure_deadline(),
             // The home node writes this end. If callers wait here, this node acts as well and grants the key then.
             _ if self.home == Home::Living && self.waiters_len() == 0 => Moment::NEVER,
@@ -44,11 +43,6 @@ impl<C: Caller> Lease<C> {
             KeyState::Free if self.waiters_len() > 0 => Moment::ZERO,
             _ => Moment::NEVER,
         }
-    }
-
-    /// Whether no caller knows of the tenure, and nothing keeps this node from ending it.
-    pub(super) fn must_end_unheard(&self) -> bool {
-        self.is_unheard() && self.record.pins.is_empty() && self.quarantine.is_none()
     }
 
     /// R2: ends the tenure once the clock reached max(S, F), by compare-and-set on the revision that was judged.

@@ -138,9 +138,10 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Releases a grant that no caller knows of. If the store does not accept that, the lease tries again.
+    /// Releases a grant that no caller knows of. The shell repeats that until it is done: the store may refuse the write,
+    /// and this actor may die.
     pub(super) fn end_unheard(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
-        self.busy().unheard = Some(self.token);
+        out.extend(self.lease_id.map(Effect::GiveBack));
         let reason = Some("the caller had left".into());
         self.end(End { reason, ..End::of(ChangeKind::Released) }, None, env, out);
     }

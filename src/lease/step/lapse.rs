@@ -43,10 +43,7 @@ impl<C: Caller> Lease<C> {
             _ => {}
         }
         if let Some(busy) = &mut self.busy
-            && (busy.waiters.len() > 0
-                || busy.retry_at != Moment::ZERO
-                || busy.unheard.is_some()
-                || busy.over.is_some())
+            && (busy.waiters.len() > 0 || busy.retry_at != Moment::ZERO || busy.over.is_some())
         {
             busy.retry_at = env.now + RETRY;
         }

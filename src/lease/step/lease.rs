@@ -114,14 +114,6 @@ impl<C: Caller> Lease<C> {
         self.busy.as_ref().and_then(|busy| busy.flight.as_ref())
     }
 
-    /// Whether no caller knows of the tenure, and this node is its home node.
-    pub(super) fn is_unheard(&self) -> bool {
-        let unheard = self.busy.as_ref().and_then(|busy| busy.unheard);
-        self.record.state == KeyState::Held
-            && self.home == Home::Here
-            && unheard == Some(self.token)
-    }
-
     /// Starts a write. R2: if it can end the tenure, no heartbeat is absorbed until it is settled.
     pub(super) fn launch(&mut self, flight: Flight<C>, out: &mut Effects<C>) {
         debug_assert!(self.flight().is_none(), "one compare-and-set in flight");

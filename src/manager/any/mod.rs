@@ -69,9 +69,10 @@ impl AnyCall<'_> {
             error = call.manager.session_ends(session) => return Err(error.into()),
         };
         let granted = !served.is_empty();
-        let lost = call.promise(&under, &mut served).await?;
+        call.promise(&under, &mut served).await?;
         if granted && served.is_empty() {
-            return Err(AcquireError::Refused(Refusal::RequestSpent(lost), None));
+            let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
+            return Err(AcquireError::Refused(spent, None));
         }
         Ok(served)
     }
@@ -89,24 +90,19 @@ impl AnyCall<'_> {
         }
     }
 
-    /// Grants under a session hold for as long as the session was promised. Leases that were lost meanwhile are left
-    /// out. Returns how the last of these was lost.
+    /// Grants under a session hold for as long as the session was promised. Leases that were revoked
+    /// meanwhile are left out.
     async fn promise(
         &self,
         under: &UnderSession<'_>,
         served: &mut Served,
-    ) -> Result<Option<ChangeKind>, SessionError> {
+    ) -> Result<(), SessionError> {
         let grants = &mut served.grants;
         match under.promise().await {
             Ok(valid_for_ms) => {
-                let mut lost = None;
-                grants.retain(|one| {
-                    let this = under.lost(&one.key, one.grant.view.token);
-                    lost = this.or(lost);
-                    this.is_none()
-                });
+                grants.retain(|one| !under.is_lost(&one.key, one.grant.view.token));
                 grants.iter_mut().for_each(|one| one.grant.valid_for_ms = valid_for_ms);
-                Ok(lost)
+                Ok(())
             }
             Err(error) => {
                 // The session's leases may have been searched for before these grants landed.

@@ -2,10 +2,12 @@
 
 use std::{pin::pin, sync::Arc, time::Duration};
 
+use tokio::sync::{mpsc, oneshot};
+
 use super::call::AnyCall;
 use crate::{
     actor::{AnyReceiver, AnyWait, Mail, Place, Reply, Vacated},
-    lease::{Acquire, Answer, Call, Grant, Key, Moment, Request, StoreError},
+    lease::{Acquire, Answer, Call, Grant, Key, Moment, Nonce, Request, StoreError},
     manager::{error::CallError, unheard::Unheard, waiting::Waiting},
     telemetry::{AcquireOutcome, PoolMetrics},
 };
@@ -31,11 +33,16 @@ impl AnyCall<'_> {
         leave: impl Future<Output = ()>,
     ) -> Result<Option<Unheard>, CallError> {
         let _places = self.manager.places(keys.len())?;
-        let (wait, heard) = AnyWait::new();
-        let queue_up = |place: usize| self.queue_up(&keys[place], wait.place(place), until);
+        let (wait, AnyReceiver { granted, vacated }) = AnyWait::new();
+        let heard = Heard { call: self, keys, granted };
+        // A place that is taken again asks for the same grant: the actor that died may have written it.
+        let nonces: Vec<Nonce> =
+            keys.iter().map(|_| self.manager.coordinator.entropy.nonce()).collect();
+        let queue_up =
+            |place: usize| self.queue_up(&keys[place], nonces[place], wait.place(place), until);
         (0..keys.len()).for_each(queue_up);
         let left = until.since(self.manager.now());
-        let listening = listen_until(leave, &wait, listen(heard, keys.len(), queue_up));
+        let listening = listen_until(leave, &wait, listen(heard, vacated, queue_up));
         let _waiting = Waiting::begin(self.pools_of(keys));
         let granted = tokio::select! {
             biased;
@@ -49,8 +56,8 @@ impl AnyCall<'_> {
     }
 
     /// Takes a place in the queue of a key. A key that cannot be reached drops the place, and is tried again.
-    fn queue_up(&self, key: &Key, place: Place, until: Moment) {
-        let acquire = Acquire { wait_until: Some(until), ..self.request() };
+    fn queue_up(&self, key: &Key, grant_nonce: Nonce, place: Place, until: Moment) {
+        let acquire = Acquire { wait_until: Some(until), grant_nonce, ..self.request() };
         let call = Call {
             caller: Reply::Any(place),
             received: self.received,
@@ -78,6 +85,22 @@ impl AnyCall<'_> {
             }
         }
         pools
+    }
+}
+
+/// The grant that a caller waits for. If the caller leaves when the grant has been sent, it is given back.
+struct Heard<'a> {
+    call: &'a AnyCall<'a>,
+    keys: &'a [Key],
+    granted: oneshot::Receiver<(usize, Answer)>,
+}
+
+impl Drop for Heard<'_> {
+    fn drop(&mut self) {
+        self.granted.close();
+        if let Ok((place, Answer::Granted(grant))) = self.granted.try_recv() {
+            drop(self.call.unheard(&self.keys[place], *grant));
+        }
     }
 }
 
@@ -120,16 +143,19 @@ async fn listen_until(
 }
 
 /// Waits for the grant. Returns `None` if every key refused. Takes dropped places again, after increasing pauses.
-async fn listen(heard: AnyReceiver, places: usize, queue_up: impl Fn(usize)) -> Answered {
-    let AnyReceiver { mut granted, mut vacated } = heard;
-    let mut taken = places;
+async fn listen(
+    mut heard: Heard<'_>,
+    mut vacated: mpsc::UnboundedReceiver<Vacated>,
+    queue_up: impl Fn(usize),
+) -> Answered {
+    let mut taken = heard.keys.len();
     let mut forgotten = Vec::new();
     let mut pause = REQUEUE_PAUSE;
     let mut again = pin!(tokio::time::sleep(pause));
     loop {
         tokio::select! {
             biased;
-            grant = &mut granted => return grant.ok(),
+            grant = &mut heard.granted => return grant.ok(),
             Some(vacated) = vacated.recv() => match vacated {
                 Vacated::Forgotten(place) => {
                     if forgotten.is_empty() {
@@ -140,7 +166,7 @@ async fn listen(heard: AnyReceiver, places: usize, queue_up: impl Fn(usize)) -> 
                 Vacated::Refused => {
                     taken -= 1;
                     if taken == 0 {
-                        return granted.try_recv().ok();
+                        return heard.granted.try_recv().ok();
                     }
                 }
             },

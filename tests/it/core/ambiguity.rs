@@ -107,53 +107,18 @@ fn a_grant_that_nobody_can_ask_for_again_is_taken_back() {
 }
 
 #[test]
-fn a_grant_is_taken_back_however_often_the_store_refuses_that() {
+fn a_grant_that_the_store_does_not_let_be_taken_back_is_given_back_by_the_shell() {
     let mut bench = Bench::new();
     bench.ask(acquire("a"));
     bench.lose_reply(true);
     bench.read_back();
     bench.refuse();
-    assert!(bench.lease.next_wake() > bench.now, "in a moment, not in a hot loop");
-    for _ in 0..=TTL_MS / 250 {
-        bench.pass(250);
-        bench.wake();
-        bench.refuse();
-    }
-    bench.run(1_000);
-    assert_eq!(bench.events(), ["granted", "released"], "although its ttl has passed, too");
-    assert!(bench.lease.is_idle());
-}
-
-#[test]
-fn a_grant_is_taken_back_when_the_outcome_of_that_is_unknown_too() {
-    for lands in [true, false] {
-        let mut bench = Bench::new();
-        bench.ask(acquire("a"));
-        bench.lose_reply(true);
-        bench.read_back();
-        bench.lose_reply(lands);
-        bench.read_back();
-        bench.run(1_000);
-        assert_eq!(bench.events(), ["granted", "released"]);
-        assert!(bench.lease.is_idle());
-    }
-}
-
-#[test]
-fn a_grant_that_is_to_be_taken_back_waits_until_the_node_may_promise() {
-    let mut bench = Bench::new();
-    bench.ask(acquire("a").ttl_ms(60_000));
-    bench.lose_reply(true);
-    bench.read_back();
-    bench.refuse();
-    bench.context.until = Moment::ZERO;
-    bench.pass(250);
-    bench.wake();
-    assert!(bench.flight.is_none(), "this node may not promise");
-    assert!(bench.lease.next_wake() > bench.now, "in a moment, not in a hot loop");
-    bench.context.until = Moment::NEVER;
-    bench.run(1_000);
-    assert_eq!(bench.events(), ["granted", "released"]);
+    assert_eq!(bench.owner().as_deref(), Some("a"));
+    let [lease_id] = bench.given_back[..] else { panic!("the shell asks for its release") };
+    // Also of the actor's successor.
+    bench.rebuild();
+    bench.done(release(lease_id));
+    assert_eq!(bench.state(), "free");
 }
 
 #[test]

@@ -3,18 +3,19 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+        atomic::{AtomicBool, Ordering::SeqCst},
     },
     time::Duration,
 };
 
 use tempfile::TempDir;
 use tenure::{
-    lease::{Behavior, CandidateOrder, Key, Mutant, Owner, Release, Revoke, Rules, SessionSpec},
+    actor::Mail,
+    lease::{CandidateOrder, Key, Mutant, Owner, Release, Revoke, Rules, SessionId},
     manager::{AcquireAny, AcquireError, AcquireOne, CallError, Candidates, Count, Manager, Parts},
     store::{LeaseStore, StoreError, WriteOutcome, dynamodb::Options},
 };
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use crate::{
     dynamodb::kit::{open_with, options},
@@ -23,30 +24,47 @@ use crate::{
         clock::eventually,
         dynamo_endpoint::Endpoint,
         proxy::{Fate, HttpProxy},
-        records::key,
+        records::{key, plain_session},
     },
 };
 
-const MARK: Option<(u128, u64)> = Some((7, 7));
+pub(super) const MARK: Option<(u128, u64)> = Some((7, 7));
 
-fn inner() -> (TempDir, Arc<dyn LeaseStore>) {
+pub(super) fn inner() -> (TempDir, Arc<dyn LeaseStore>) {
     let dir = tempfile::tempdir().expect("a directory");
     let inner = crate::stores::embedded::open(dir.path());
     (dir, inner)
 }
 
-fn any(count: usize, mark: Option<(u128, u64)>) -> AcquireAny {
+pub(super) fn any(count: usize, mark: Option<(u128, u64)>) -> AcquireAny {
     AcquireAny {
         candidates: Candidates::Keys(vec![key("a"), key("b")]),
         count: Count::UpTo(count),
         order: CandidateOrder::Listed,
         mark,
-        ..AcquireAny::new(Owner::new("w").expect("a name"), 60_000)
+        ..AcquireAny::new(owner("w"), 60_000)
     }
 }
 
+pub(super) fn owner(name: &str) -> Owner {
+    Owner::new(name).expect("a name")
+}
+
+/// A session of `w` that sends its heartbeats.
+pub(super) async fn beating(manager: &Arc<Manager>) -> SessionId {
+    let opened = manager.open_session(&owner("w"), 1_000, plain_session(), manager.now()).await;
+    let session = opened.expect("a session").id;
+    let beats = manager.clone();
+    actix::spawn(async move {
+        while beats.beat_session(session, None, beats.now()).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    });
+    session
+}
+
 /// Which of the two keys somebody holds.
-async fn held(manager: &Manager) -> Vec<&'static str> {
+pub(super) async fn held(manager: &Manager) -> Vec<&'static str> {
     let mut held = Vec::new();
     for name in ["a", "b"] {
         let view = manager.view(&key(name)).await.expect("a view");
@@ -93,69 +111,6 @@ fn a_grant_in_doubt_is_followed_by_no_other() {
     });
 }
 
-/// A coordinator whose writes of `b` wait for a permit.
-async fn slow_at_b(inner: Arc<dyn LeaseStore>) -> (Arc<Manager>, Arc<Semaphore>) {
-    let permits = Arc::new(Semaphore::new(0));
-    let gate = permits.clone();
-    let store = Meddled::writing(inner, move |inner, write| {
-        let gate = (write.key == key("b")).then(|| gate.clone());
-        let inner = inner.clone();
-        Box::pin(async move {
-            if let Some(gate) = gate {
-                let _permit = gate.acquire().await.expect("open");
-            }
-            inner.compare_and_set(write).await
-        })
-    });
-    (open(store).await, permits)
-}
-
-/// The caller hangs up when `a` is granted and `b` is not.
-async fn hang_up(manager: &Manager, mark: Option<(u128, u64)>) {
-    let any = any(2, mark);
-    let call = manager.acquire_any(&any, manager.now());
-    let answer = tokio::time::timeout(Duration::from_millis(300), call).await;
-    assert!(answer.is_err(), "{answer:?}");
-}
-
-#[test]
-fn a_caller_that_hangs_up_leaves_nothing_behind() {
-    let (_dir, inner) = inner();
-    actix::System::new().block_on(async {
-        let (manager, permits) = slow_at_b(inner).await;
-        hang_up(&manager, None).await;
-        eventually("a is given back", async || held(&manager).await.is_empty()).await;
-        permits.add_permits(1);
-        let seq = async || manager.view(&key("b")).await.expect("a view").token.0;
-        eventually("b was granted", async || seq().await > 0).await;
-        eventually("and is given back", async || held(&manager).await.is_empty()).await;
-    });
-}
-
-#[test]
-fn a_grant_that_the_store_does_not_let_be_released_is_released_later() {
-    let (_dir, inner) = inner();
-    actix::System::new().block_on(async {
-        let refusals = AtomicUsize::new(3);
-        // The grant of `a` is written. The writes after it are refused three times, and `b` gets no answer.
-        let store = Meddled::writing(inner, move |inner, write| {
-            if write.key == key("b") {
-                return Box::pin(std::future::pending());
-            }
-            let ends = write.key == key("a") && write.changes.iter().all(|c| c.kind.ends_tenure());
-            let left = || refusals.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
-            if ends && left().is_ok() {
-                let full = WriteOutcome::Refused(StoreError::Full("no room".into()));
-                return Box::pin(async { full });
-            }
-            inner.compare_and_set(write)
-        });
-        let manager = open(store).await;
-        hang_up(&manager, None).await;
-        eventually("a is released", async || held(&manager).await.is_empty()).await;
-    });
-}
-
 /// A coordinator whose next writes of `b` wait, once the test shuts the gate, until it opens the gate.
 async fn gated_at_b(
     inner: Arc<dyn LeaseStore>,
@@ -179,23 +134,7 @@ async fn gated_at_b(
 /// What a repeated call under a session is told when one of its two leases is revoked while it is served.
 async fn told_beside_a_revocation(inner: Arc<dyn LeaseStore>, rules: Rules) -> Vec<Key> {
     let (manager, gate) = gated_at_b(inner, rules).await;
-    let owner = Owner::new("w").expect("a name");
-    let spec = SessionSpec {
-        behavior: Behavior::Release,
-        lock_delay_ms: None,
-        pool: None,
-        weight: 1,
-        capacity: None,
-        checks: Vec::new(),
-    };
-    let session = manager.open_session(&owner, 1_000, spec, manager.now()).await;
-    let session = session.expect("a session").id;
-    let beats = manager.clone();
-    actix::spawn(async move {
-        while beats.beat_session(session, None, beats.now()).await.is_ok() {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-    });
+    let session = beating(&manager).await;
     let call = AcquireAny { session: Some(session), ..any(2, MARK) };
     let first = manager.acquire_any(&call, manager.now()).await.expect("two leases");
     assert_eq!(first.grants.len(), 2);
@@ -243,17 +182,52 @@ fn a_lease_that_is_told_although_it_ended_is_noticed() {
 }
 
 #[test]
-fn a_caller_that_hangs_up_may_ask_again_by_its_request_id() {
+fn an_actor_that_dies_while_it_grants_keeps_no_other_key_from_the_caller() {
     let (_dir, inner) = inner();
     actix::System::new().block_on(async {
-        let (manager, permits) = slow_at_b(inner).await;
-        hang_up(&manager, MARK).await;
-        permits.add_permits(1);
-        eventually("both are held", async || held(&manager).await == ["a", "b"]).await;
-        let again = manager.acquire_any(&any(2, MARK), manager.now()).await;
-        let taken = again.expect("its grants");
-        let keys: Vec<_> = taken.grants.iter().map(|(key, _)| key.as_str()).collect();
-        assert_eq!(keys, ["a", "b"]);
+        let (gate, open_gate) = watch::channel(true);
+        // Writes of `b` are made. Their answers wait for the gate.
+        let store = Meddled::writing(inner, move |inner, write| {
+            let gated = (write.key == key("b")).then(|| open_gate.clone());
+            let written = inner.compare_and_set(write);
+            Box::pin(async move {
+                let outcome = written.await;
+                if let Some(mut gated) = gated {
+                    gated.wait_for(|open| *open).await.expect("the test goes on");
+                }
+                outcome
+            })
+        });
+        let manager = open(store).await;
+        let take = async |name| {
+            let one = AcquireOne::new(key(name), owner("x"), 60_000);
+            manager.acquire(&one, manager.now()).await.expect("a grant").lease_id
+        };
+        let (a, b) = (take("a").await, take("b").await);
+        let waits = manager.clone();
+        let waiter = actix::spawn(async move {
+            let any = AcquireAny { wait_ms: 8_000, ..any(1, None) };
+            waits.acquire_any(&any, waits.now()).await
+        });
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let release = async |name, lease_id| {
+            let release = Release { lease_id, value: None };
+            manager.release(name, release, manager.now()).await
+        };
+        gate.send_replace(false);
+        let died = async {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            manager.coordinator().registry.post("b", Mail::Panic).expect("an actor");
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            gate.send_replace(true);
+            release("a", a).await
+        };
+        let (_, released) = futures_util::future::join(release("b", b), died).await;
+        assert!(matches!(released, Ok(true)), "{released:?}");
+        let told = waiter.await.expect("no panic").expect("one of the two");
+        let told: Vec<_> = told.grants.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(told.len(), 1);
+        eventually("it holds what it was told of", async || held(&manager).await == told).await;
     });
 }
 
@@ -296,7 +270,6 @@ fn a_key_that_comes_free_while_the_keys_are_listed_is_granted() {
     let (_dir, inner) = inner();
     actix::System::new().block_on(async {
         let manager = open(inner).await;
-        let owner = |name| Owner::new(name).expect("a name");
         let one = |n: usize| AcquireOne::new(key(&format!("big/{n:05}")), owner("h"), 600_000);
         let ones: Vec<_> = (0..MANY).map(one).collect();
         let grants = ones.iter().map(|one| manager.acquire(one, manager.now()));

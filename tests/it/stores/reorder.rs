@@ -4,13 +4,13 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use tenure::{
-    lease::{Behavior, Key, Owner, Revoke, SessionSpec},
+    lease::{Key, Owner, Revoke},
     manager::AcquireOne,
 };
 
 use crate::{
     stores::meddled::{Meddled, open},
-    support::clock::eventually,
+    support::{clock::eventually, records::plain_session},
 };
 
 #[test]
@@ -21,15 +21,7 @@ fn an_order_is_given_anew_once_the_store_can_be_read_again() {
         let store = Meddled::new(inner);
         let manager = open(store.clone()).await;
         let owner = Owner::new("w").expect("an owner");
-        let spec = SessionSpec {
-            behavior: Behavior::Release,
-            lock_delay_ms: None,
-            pool: None,
-            weight: 1,
-            capacity: None,
-            checks: Vec::new(),
-        };
-        let opened = manager.open_session(&owner, 60_000, spec, manager.now()).await;
+        let opened = manager.open_session(&owner, 60_000, plain_session(), manager.now()).await;
         let id = opened.expect("a session").id;
         let key = Key::new("k").expect("a key");
         let mut one = AcquireOne::new(key.clone(), owner, 60_000);

@@ -3,13 +3,16 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use tenure::{
-    lease::{Behavior, Owner, Release, SessionSpec},
+    lease::{Owner, Release, SessionSpec},
     manager::{AcquireAny, AcquireOne, Candidates, Count, Taken},
 };
 
 use crate::{
     stores::meddled::{Meddled, open},
-    support::{clock::eventually, records::key},
+    support::{
+        clock::eventually,
+        records::{key, plain_session},
+    },
 };
 
 #[test]
@@ -26,14 +29,7 @@ fn the_pool_is_looked_through_for_a_repeated_call_alone() {
             let release = Release { lease_id: grant.lease_id, value: None };
             manager.release(name, release, manager.now()).await.expect("a release");
         }
-        let spec = SessionSpec {
-            behavior: Behavior::Release,
-            lock_delay_ms: None,
-            pool: Some("default".into()),
-            weight: 1,
-            capacity: None,
-            checks: Vec::new(),
-        };
+        let spec = SessionSpec { pool: Some("default".into()), ..plain_session() };
         let opened = manager.open_session(&owner, 60_000, spec, manager.now()).await;
         let session = opened.expect("a session").id;
         let fair = |mark: Option<u128>| AcquireAny {

@@ -237,7 +237,8 @@ impl World {
                 | Effect::Alarm(_)
                 | Effect::Inquire(_)
                 | Effect::InquireSession(_)
-                | Effect::Reissue(_) => {}
+                | Effect::Reissue(_)
+                | Effect::GiveBack(_) => {}
                 Effect::Fence(run) => self.ended.run(&run),
             }
         }

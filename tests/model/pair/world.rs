@@ -326,7 +326,10 @@ impl World {
                 Effect::Inquire(node) => self.inquire(model, at, node),
                 Effect::Fence(run) => self.nodes[at].fencing = Some(run.token),
                 // What is to be found out about a session may be told at any time.
-                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::Reissue(_) => {}
+                Effect::Alarm(_)
+                | Effect::InquireSession(_)
+                | Effect::Reissue(_)
+                | Effect::GiveBack(_) => {}
             }
         }
         if !model.bounds.slow_reads && !self.nodes[at].reads[which].is_empty() {

@@ -16,7 +16,7 @@ pub use oracle::{Oracle, Verdict};
 pub use policy::*;
 use tenure::lease::{
     Alarm, Call, Change, ChangeKind, ClusterSecret, Effect, Env, FenceRun, Inherited, Input, Key,
-    Lease, Loaded, Moment, Mutant, NodeContext, Nonce, Record, Request, Rules, StoreError,
+    Lease, LeaseId, Loaded, Moment, Mutant, NodeContext, Nonce, Record, Request, Rules, StoreError,
     WriteEffect,
 };
 pub use who::Who;
@@ -55,6 +55,8 @@ pub struct Bench {
     pub inquired: Vec<Nonce>,
     /// Sessions whose present home is to order the end of what they kept anew.
     pub reissued: Vec<Nonce>,
+    /// Tenures that no caller knows of, which are to be released.
+    pub given_back: Vec<LeaseId>,
     /// Everybody who asked, and is not answered yet, of the present shell.
     pub waiting: Vec<Who>,
     /// What subscribers were told.
@@ -124,6 +126,7 @@ impl Bench {
             fences: Vec::new(),
             inquired: Vec::new(),
             reissued: Vec::new(),
+            given_back: Vec::new(),
             waiting: Vec::new(),
             published: Vec::new(),
             faults: ShellFaults::default(),
@@ -171,6 +174,7 @@ impl Bench {
                 Effect::Inquire(_) => {}
                 Effect::InquireSession(session) => self.inquired.push(session),
                 Effect::Reissue(session) => self.reissued.push(session),
+                Effect::GiveBack(lease_id) => self.given_back.push(lease_id),
                 Effect::Fence(run) => {
                     let due = self.oracle.fencing(&run);
                     self.judge(due);

@@ -1,6 +1,6 @@
 //! R1: who answers with a promise, and until when.
 
-use tenure::lease::{Answer, Epoch, Input, Token};
+use tenure::lease::{Answer, Behavior, Epoch, Input, NodeState, Nonce, SessionRef, Settled, Token};
 
 use super::*;
 
@@ -131,4 +131,31 @@ fn a_heartbeat_is_not_absorbed_beside_the_write_that_shortens_its_ttl() {
     assert!(alive(&shorter) <= 2_500);
     assert!(alive(&plain) <= 2_500);
     world.input(A, Input::Tick);
+}
+
+#[test]
+fn a_grant_that_no_caller_knows_of_is_released_after_a_rebirth_of_its_node_too() {
+    let mut world = pair();
+    let session_ref =
+        SessionRef { session: Nonce(0x5e55), lock_delay_ms: None, behavior: Behavior::Release };
+    world.ask(A, acquire("a").kept_by(session_ref));
+    world.lose_reply(A, true);
+    world.read_back(A);
+    world.nodes[A].flight.take().expect("the release");
+    world.input(A, Input::Settled(Settled::Refused(full())));
+    let former = world.incarnation(A);
+    let (revision, record) = world.records[&former].clone();
+    let nonce = world.nonce();
+    world.write_node(revision, record.terminal(NodeState::Dead, nonce)).expect("A is found dead");
+    world.renew(A);
+    world.renew(A);
+    assert_ne!(world.incarnation(A), former);
+    assert_eq!(world.owner().as_deref(), Some("a"));
+    let [lease_id] = world.nodes[A].given_back[..] else {
+        panic!("the shell asks for its release")
+    };
+    let released = world.ask(A, release(lease_id));
+    world.run(60_000);
+    assert!(matches!(released.answer(), Answer::Released(_)), "{released:?}");
+    assert_eq!(world.owner(), None);
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tenure::lease::{
     Answer, Effect, Effects, Env, FenceReport, FenceResult, FenceRun, Inherited, Input, Lease,
-    Loaded, Membership, Moment, Mutant, NodeContext, NodeRecord, NodeState, Nonce, Peers, Record,
-    Renewal, Revision, WriteEffect,
+    LeaseId, Loaded, Membership, Moment, Mutant, NodeContext, NodeRecord, NodeState, Nonce, Peers,
+    Record, Renewal, Revision, WriteEffect,
 };
 
 use super::{NODE_TTL_MS, world::World};
@@ -28,6 +28,8 @@ pub struct Node {
     pub inquiries: Vec<Nonce>,
     /// Sessions whose present home is to order the end of what they kept anew.
     pub reissued: Vec<Nonce>,
+    /// Tenures that no caller knows of.
+    pub given_back: Vec<LeaseId>,
     /// Fences that its plugins run.
     pub fences: Vec<FenceRun>,
     /// Its lease was not told yet that the node could not promise for a while.
@@ -54,6 +56,7 @@ impl Node {
             reads: 0,
             inquiries: Vec::new(),
             reissued: Vec::new(),
+            given_back: Vec::new(),
             fences: Vec::new(),
             lapsed: false,
         }
@@ -298,6 +301,7 @@ impl World {
                     self.nodes[at].fences.push(run);
                 }
                 Effect::Reissue(session) => self.nodes[at].reissued.push(session),
+                Effect::GiveBack(lease_id) => self.nodes[at].given_back.push(lease_id),
                 Effect::Alarm(_) | Effect::InquireSession(_) => {}
             }
         }
