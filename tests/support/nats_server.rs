@@ -108,6 +108,14 @@ impl Server {
         self.configure(&before);
     }
 
+    /// Starts the server with something added to its configuration, for this run alone.
+    pub fn run_with(&mut self, more: &str) {
+        let before = fs::read_to_string(self.dir.join("server.conf")).expect("its configuration");
+        self.configure(&format!("{before}{more}\n"));
+        self.run();
+        self.configure(&before);
+    }
+
     fn await_answer(&self) {
         for _ in 0..STEPS {
             if self.answers() {

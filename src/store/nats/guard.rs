@@ -32,6 +32,8 @@ enum Look {
     Wrong(String),
     /// It may be another store.
     Suspect(String),
+    /// It goes on, and the server that answered knows less of it than others do.
+    Behind(String),
     /// The store does not answer.
     Silent(String),
 }
@@ -41,6 +43,8 @@ struct Watch {
     suspicions: u32,
     still: u32,
     consumed: u64,
+    /// The highest sequence that the node had seen at the last look.
+    highest: u64,
 }
 
 /// Checks the store until the task is aborted.
@@ -70,6 +74,10 @@ impl Watch {
                 self.suspicions = 0;
                 condition.failing = Some(why);
             }
+            Look::Behind(why) => {
+                self.suspicions = 0;
+                (condition.suspect, condition.failing) = (None, Some(why));
+            }
             Look::Suspect(why) => {
                 self.suspicions += 1;
                 condition.suspect = Some(why.clone());
@@ -88,6 +96,7 @@ impl Watch {
 
     async fn look(&mut self, core: &Arc<Core>) -> Look {
         let highest = core.highest();
+        let goes_on = self.has_risen(highest);
         let info = match core.link.info().await {
             Asked::Here(info) => info,
             Asked::Gone => return Look::Suspect("the bucket is gone".to_owned()),
@@ -98,6 +107,10 @@ impl Watch {
         }
         let last = info.state.last_sequence;
         if last < highest {
+            if goes_on {
+                let why = "the server that answers for the stream knows less of it than others";
+                return Look::Behind(why.to_owned());
+            }
             if !leads(info.cluster.as_ref()) {
                 let why = "the stream's leader has lost touch with the others";
                 return Look::Silent(why.to_owned());
@@ -126,6 +139,12 @@ impl Watch {
             }
             Ok(MetaState::Here(..)) => Look::Fine,
         }
+    }
+
+    /// Whether the node has seen higher sequences since the last look. A stream that went backwards delivers none.
+    fn has_risen(&mut self, highest: u64) -> bool {
+        let before = std::mem::replace(&mut self.highest, highest);
+        highest > before
     }
 
     /// Follows the stream again if the consumer does not deliver what the stream has.
@@ -201,6 +220,13 @@ mod tests {
         let peers: Vec<_> = heard_ms.iter().map(peer).collect();
         let cluster = json!({ "name": "c", "leader": "n0", "replicas": peers });
         leads(Some(&serde_json::from_value(cluster).expect("as a server says it")))
+    }
+
+    #[test]
+    fn a_stream_that_delivers_more_has_not_gone_backwards() {
+        let mut watch = Watch::default();
+        let rises = [2200, 2200, 2208, 2225, 2225, 2225].map(|seen| watch.has_risen(seen));
+        assert_eq!(rises, [true, false, true, true, false, false]);
     }
 
     #[test]

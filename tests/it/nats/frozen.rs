@@ -162,12 +162,16 @@ async fn a_stream_below_what_was_seen_freezes() {
 }
 
 /// What a leader answers that was just elected: it has not applied the log's end, and takes no writes yet.
-async fn newly_elected(url: &str, mut info: Value, last: u64) -> Arc<AtomicU64> {
+async fn newly_elected(url: &str, info: Value, last: u64) -> Arc<AtomicU64> {
+    answers_instead(url, format!("$JS.API.STREAM.INFO.{STREAM}"), info, last).await
+}
+
+/// Answers for the stream on a subject, as a leader that knows no more of it than this.
+async fn answers_instead(url: &str, subject: String, mut info: Value, last: u64) -> Arc<AtomicU64> {
     info["state"]["last_seq"] = json!(last);
     let peer = json!({ "name": "n", "current": true, "active": 1_000_000 });
     info["cluster"] = json!({ "name": "c", "leader": "n0", "replicas": [peer, peer] });
     let client = async_nats::connect(url).await.expect("the server runs");
-    let subject = format!("$JS.API.STREAM.INFO.{STREAM}");
     let mut requests = client.subscribe(subject).await.expect("a subscription");
     client.flush().await.expect("the server knows it");
     let answered = Arc::new(AtomicU64::new(0));
@@ -199,6 +203,32 @@ async fn a_leader_that_takes_no_writes_yet_is_not_believed_to_know_the_end_of_th
     server.run();
     ready(&store).await;
     overwrite(&store, "k", last, 4..=5).await;
+}
+
+/// A leader that falls behind answers for the stream, while the followers deliver what others write.
+#[tokio::test]
+async fn a_stream_that_delivers_more_has_not_gone_backwards() {
+    let mut server = Server::start();
+    let store = open_with(usual(&server.url()), fresh(3), None).await.unwrap();
+    let last = overwrite(&store, "k", Revision::ABSENT, 1..=3).await;
+    let streams = context(&server.url()).await;
+    let info: Value = streams.request(format!("STREAM.INFO.{STREAM}"), &json!({})).await.unwrap();
+    server.kill();
+    let behind = "leader.that.is.behind";
+    server.run_with(&format!("mappings: {{ \"$JS.API.STREAM.INFO.{STREAM}\": {behind} }}"));
+    let answered = answers_instead(&server.url(), behind.to_owned(), info, last.0 - 1).await;
+    let subject = "$KV.leases.another";
+    for _ in 0..(2 * BELIEVES_AFTER_MS / 200) {
+        let sent = streams.publish(subject, "anything".into()).await.expect("sent");
+        sent.await.expect("it is stored");
+        sleep_ms(200).await;
+    }
+    assert!(answered.load(Relaxed) > 8, "the store asked");
+    assert!(matches!(store.health(), Health::Degraded(_)), "{:?}", store.health());
+    overwrite(&store, "k", last, 4..=5).await;
+    server.kill();
+    server.run();
+    ready(&store).await;
 }
 
 /// The server lets the opening node read everything, and takes none of its writes.
