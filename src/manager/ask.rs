@@ -23,7 +23,7 @@ impl Manager {
         match answer.map_err(|why| self.unanswered(why))? {
             Answer::Elsewhere(node) => Err(CallError::Elsewhere(self.home(node))),
             // A node that is stopping gives up its record: it will not promise again.
-            Answer::Lapsed if self.is_draining() => Err(CallError::Draining),
+            Answer::Lapsed | Answer::GivenBack if self.is_draining() => Err(CallError::Draining),
             answer => Ok(answer),
         }
     }

@@ -223,7 +223,7 @@ impl CallError {
             Answer::Busy => Self::Busy,
             Answer::Quarantined(why) => Self::Quarantined(why),
             Answer::Store(error) => Self::Store(error),
-            Answer::Lapsed => Self::Lapsed,
+            Answer::Lapsed | Answer::GivenBack => Self::Lapsed,
             Answer::Frozen => Self::Frozen,
             unexpected => {
                 let answer = name_of(&unexpected);

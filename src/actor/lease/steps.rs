@@ -71,7 +71,9 @@ impl LeaseActor {
                 Effect::Reply(reply, answer) => {
                     #[cfg(any(test, feature = "testing"))]
                     self.tell_of_promise(now, &answer);
-                    reply.send(answer);
+                    if let Some(lease_id) = reply.send(answer) {
+                        self.coordinator.unheard.give_back(self.key().clone(), lease_id);
+                    }
                 }
                 Effect::Read => self.read_again(ctx),
                 Effect::Inquire(node) => self.coordinator.inquire(node),

@@ -7,13 +7,17 @@ use std::sync::{
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::lease::{Answer, Caller};
+use crate::lease::{Answer, Caller, LeaseId};
 
 /// Where an answer is sent.
 #[derive(Debug)]
 pub enum Reply {
     /// To the one caller of this call.
-    One(oneshot::Sender<Answer>),
+    One {
+        answer: oneshot::Sender<Answer>,
+        /// The call has a request id: its caller may ask for its grant again.
+        marked: bool,
+    },
     /// To a caller that waits on several keys.
     Any(Place),
 }
@@ -21,16 +25,23 @@ pub enum Reply {
 impl Reply {
     /// A caller, and the channel on which it gets its answer.
     #[must_use]
-    pub fn one() -> (Self, oneshot::Receiver<Answer>) {
-        let (sender, receiver) = oneshot::channel();
-        (Self::One(sender), receiver)
+    pub fn one(marked: bool) -> (Self, oneshot::Receiver<Answer>) {
+        let (answer, receiver) = oneshot::channel();
+        (Self::One { answer, marked }, receiver)
     }
 
-    /// Sends the answer. The caller may have left.
-    pub fn send(self, answer: Answer) {
-        match self {
-            Self::One(sender) => drop(sender.send(answer)),
-            Self::Any(place) => place.deliver(answer),
+    /// Sends the answer. Returns a grant that must be given back: its caller has left, and cannot ask for it again.
+    pub fn send(self, answer: Answer) -> Option<LeaseId> {
+        let (left, marked) = match self {
+            Self::One { answer: sender, marked } => (sender.send(answer).err(), marked),
+            Self::Any(place) => {
+                let marked = place.wait.marked;
+                (place.deliver(answer), marked)
+            }
+        };
+        match left {
+            Some(Answer::Granted(grant)) if !marked => Some(grant.lease_id),
+            _ => None,
         }
     }
 }
@@ -38,14 +49,14 @@ impl Reply {
 impl Caller for Reply {
     fn is_gone(&self) -> bool {
         match self {
-            Self::One(sender) => sender.is_closed(),
+            Self::One { answer, .. } => answer.is_closed(),
             Self::Any(place) => place.wait.is_gone(),
         }
     }
 
     fn claim(&self) -> bool {
         match self {
-            Self::One(sender) => !sender.is_closed(),
+            Self::One { answer, .. } => !answer.is_closed(),
             Self::Any(Place { wait, number, .. }) => !wait.is_gone() && wait.claim(*number),
         }
     }
@@ -75,6 +86,8 @@ pub struct AnyWait {
     answer: Mutex<Option<oneshot::Sender<(usize, Answer)>>>,
     /// Bounded by the number of keys: a place is vacated once each time that it is taken.
     vacated: mpsc::UnboundedSender<Vacated>,
+    /// The call has a request id.
+    marked: bool,
 }
 
 /// A place in a key's queue that is no longer occupied.
@@ -84,6 +97,8 @@ pub enum Vacated {
     Refused,
     /// The key's actor died, left memory or was busy. The place with this number may be taken again.
     Forgotten(usize),
+    /// The key granted, and has that grant released. The place with this number may be taken again, by a new request.
+    GivenBack(usize),
 }
 
 /// What the caller of an acquire-any receives.
@@ -106,13 +121,14 @@ pub struct Place {
 impl AnyWait {
     /// A registration, and what its caller receives.
     #[must_use]
-    pub fn new() -> (Arc<Self>, AnyReceiver) {
+    pub fn new(marked: bool) -> (Arc<Self>, AnyReceiver) {
         let (sender, granted) = oneshot::channel();
         let (vacate, vacated) = mpsc::unbounded_channel();
         let wait = Self {
             claimed: AtomicUsize::new(NOBODY),
             answer: Mutex::new(Some(sender)),
             vacated: vacate,
+            marked,
         };
         (Arc::new(wait), AnyReceiver { granted, vacated })
     }
@@ -157,20 +173,23 @@ impl AnyWait {
 
 impl Place {
     /// Only a grant ends the wait. A refusal removes this key alone, and after an error this key may be tried again.
-    fn deliver(mut self, answer: Answer) {
+    /// Returns a grant that cannot be delivered.
+    fn deliver(mut self, answer: Answer) -> Option<Answer> {
         self.answered = !matches!(answer, Answer::Busy | Answer::Store(_) | Answer::Lapsed);
-        if !matches!(answer, Answer::Granted(_)) {
-            if self.answered {
-                // An earlier actor of the key may have died while it granted.
-                self.wait.unclaim(self.number);
-                self.wait.vacate(Vacated::Refused);
+        let vacated = match answer {
+            Answer::Granted(_) => {
+                let mut sender = self.wait.answer.lock().unwrap_or_else(PoisonError::into_inner);
+                let Some(sender) = sender.take() else { return Some(answer) };
+                return sender.send((self.number, answer)).err().map(|(_, answer)| answer);
             }
-            return;
-        }
-        let sender = self.wait.answer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(sender) = sender {
-            let _ = sender.send((self.number, answer));
-        }
+            Answer::GivenBack => Vacated::GivenBack(self.number),
+            _ if self.answered => Vacated::Refused,
+            _ => return None,
+        };
+        // An earlier actor of the key may have died while it granted.
+        self.wait.unclaim(self.number);
+        self.wait.vacate(vacated);
+        None
     }
 }
 
@@ -185,10 +204,11 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lease::{Grant, KeyState, Nonce, Token, View};
 
     #[test]
     fn a_claim_is_given_back_by_the_place_that_took_it_alone() {
-        let (wait, _heard) = AnyWait::new();
+        let (wait, _heard) = AnyWait::new(false);
         let (one, two) = (Reply::Any(wait.place(0)), Reply::Any(wait.place(1)));
         assert!(one.claim());
         two.unclaim();
@@ -200,5 +220,64 @@ mod tests {
         two.unclaim();
         assert!(wait.withdraw());
         assert!(!one.claim(), "the caller left");
+    }
+
+    fn granted() -> (Answer, LeaseId) {
+        let secret = crate::lease::ClusterSecret::new(&[7; 32]);
+        let lease_id = secret.lease_id(&crate::lease::Key::new("k").expect("a key"), Nonce(1));
+        let view = View {
+            state: KeyState::Held,
+            known: true,
+            quarantined: false,
+            node: None,
+            elsewhere: false,
+            owner: None,
+            token: Token(1),
+            ttl_ms: None,
+            expires_in_ms: None,
+            acquired_at_ms: None,
+            value: None,
+            spec: None,
+            waiters: 0,
+            pins: Box::default(),
+            offered_to: None,
+            previous: None,
+            session: None,
+            fences: Box::default(),
+            fence_failed: false,
+            marks: Box::default(),
+            granting: None,
+        };
+        (Answer::Granted(Box::new(Grant { view, lease_id, valid_for_ms: 1 })), lease_id)
+    }
+
+    #[test]
+    fn a_grant_that_cannot_be_delivered_is_given_back_unless_it_may_be_asked_for_again() {
+        for marked in [false, true] {
+            let (answer, lease_id) = granted();
+            let back = (!marked).then_some(lease_id);
+            let (one, left) = Reply::one(marked);
+            drop(left);
+            assert_eq!(one.send(answer.clone()), back);
+            let (wait, left) = AnyWait::new(marked);
+            let any = Reply::Any(wait.place(0));
+            drop(left);
+            assert_eq!(any.send(answer.clone()), back);
+            let (wait, mut heard) = AnyWait::new(marked);
+            assert_eq!(Reply::Any(wait.place(1)).send(answer.clone()), None, "it is heard");
+            assert_eq!(heard.granted.try_recv().expect("a grant").0, 1);
+            assert_eq!(Reply::Any(wait.place(2)).send(answer), back, "of two, one is heard");
+        }
+    }
+
+    #[test]
+    fn a_place_whose_grant_was_given_back_asks_anew_and_holds_up_no_other() {
+        let (wait, mut heard) = AnyWait::new(false);
+        let (one, two) = (Reply::Any(wait.place(0)), Reply::Any(wait.place(1)));
+        assert!(one.claim());
+        one.send(Answer::GivenBack);
+        assert!(two.claim(), "another key may grant");
+        assert_eq!(heard.vacated.try_recv().expect("a place"), Vacated::GivenBack(0));
+        assert!(heard.vacated.try_recv().is_err(), "and no more");
     }
 }

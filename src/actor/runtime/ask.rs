@@ -91,9 +91,9 @@ impl Registry {
     ) -> Result<Answer, Unanswered> {
         let mut died = None;
         for attempt in 0..ATTEMPTS {
-            let (caller, answer) = Reply::one();
             let request = make();
             let marked = matches!(&request, Request::Acquire(acquire) if acquire.mark.is_some());
+            let (caller, answer) = Reply::one(marked);
             let mut answer = Awaited { registry: self, key, marked, answer };
             let call = Call { caller, received, request, home_unreachable };
             self.post(key, Mail::Call(call))?;

@@ -78,7 +78,7 @@ async fn round(
 }
 
 fn revoke(service: &SessionService, session: &Session, reason: &str) {
-    let (caller, _) = Reply::one();
+    let (caller, _) = Reply::one(false);
     let order = Revoke {
         reason: reason.into(),
         actor: "tenure".into(),

@@ -57,7 +57,7 @@ async fn inquire(service: &SessionService, digest: Nonce, keys: HashSet<Key>) {
 }
 
 async fn write_tombstone(service: &SessionService, key: &Key) {
-    let (caller, answer) = Reply::one();
+    let (caller, answer) = Reply::one(false);
     let (received, request) = (service.environment.now(), Request::WriteTombstone);
     let call = Call { caller, received, request, home_unreachable: false };
     let _ = service.registry.post(key.as_str(), Mail::Call(call));

@@ -157,7 +157,8 @@ impl Sessions {
         match change.kind {
             ChangeKind::Granted => session.update(|kept| kept.granted(key, change.token)),
             kind if kind.ends_tenure() => {
-                session.update(|kept| kept.ended(key, change.token));
+                let revoked = kind == ChangeKind::Revoked;
+                session.update(|kept| kept.ended(key, change.token, revoked));
                 None
             }
             _ => None,

@@ -160,6 +160,8 @@ pub enum Answer {
     NotFencing(Box<View>),
     /// The key is not free, or its record holds something that may still be needed.
     NotForgotten(Box<View>),
+    /// This node may not announce the grant, and has it released. The request must not be repeated under its nonce.
+    GivenBack,
     /// The key is forgotten, by its change with this `seq`.
     Forgotten(u64),
     /// The key is not held.

@@ -35,7 +35,7 @@ pub struct Kept {
     gone: BTreeMap<Key, Token>,
     /// How many calls that will name leases of the session are being served.
     calls: usize,
-    /// Announced revocations that were carried out while such calls were served.
+    /// Revocations that were carried out while such calls were served.
     carried_out: BTreeMap<Key, Token>,
     over: Option<SessionOver>,
     /// How many times changes were missed.
@@ -112,7 +112,7 @@ impl Kept {
             || carried_out && rules.a_call_does_not_name_what_was_revoked_meanwhile()
     }
 
-    /// Announced revocations are over.
+    /// Revocations are over.
     fn note_carried_out(&mut self, over: impl IntoIterator<Item = (Key, Token)>) {
         let over = over.into_iter();
         if self.calls > 0 {
@@ -157,7 +157,8 @@ impl Kept {
 
     /// From now on, every answer to a heartbeat names this tenure as revoked.
     pub fn announce_revoked(&mut self, key: &Key, token: Token) {
-        self.revoked.insert(key.clone(), token);
+        let before = self.revoked.insert(key.clone(), token).filter(|before| *before < token);
+        self.note_carried_out(before.map(|before| (key.clone(), before)));
     }
 
     /// From now on, every answer to a heartbeat asks for a hand-over: of this lease or, when the key is the session's
@@ -184,8 +185,8 @@ impl Kept {
         self.over.clone()
     }
 
-    /// A tenure that the session kept ended.
-    pub fn ended(&mut self, key: &Key, token: Token) {
+    /// A tenure that the session kept ended. `revoked`: by an administrator, perhaps without having been announced.
+    pub fn ended(&mut self, key: &Key, token: Token, revoked: bool) {
         let over = |known: &mut BTreeMap<Key, Token>| match known.get(key) {
             Some(known_token) if *known_token <= token => known.remove(key),
             _ => None,
@@ -194,8 +195,8 @@ impl Kept {
             self.sum ^= share(key, token);
         }
         over(&mut self.asked);
-        let revoked = over(&mut self.revoked);
-        self.note_carried_out(revoked.map(|revoked| (key.clone(), revoked)));
+        let carried_out = over(&mut self.revoked).or(revoked.then_some(token));
+        self.note_carried_out(carried_out.map(|token| (key.clone(), token)));
         if self.indexing != Indexing::Done {
             let gone = self.gone.entry(key.clone()).or_default();
             *gone = token.max(*gone);
@@ -347,7 +348,7 @@ mod tests {
     #[test]
     fn what_ended_during_a_search_is_not_brought_back_by_it() {
         let mut kept = adopted(&[]);
-        kept.ended(&key("k"), Token(3));
+        kept.ended(&key("k"), Token(3), false);
         kept.found(kept.misses(), &key("k"), Revision(3), &record(true), false);
         assert_eq!((kept.holdings().count, kept.revoked()), (0, vec![]));
         // It was granted again: the feed reports that in order.
@@ -375,7 +376,7 @@ mod tests {
     fn a_call_does_not_name_what_was_revoked_while_it_was_served() {
         let mut kept = revoked_beside_a_call();
         kept.call_begins();
-        kept.ended(&key("k"), Token(3));
+        kept.ended(&key("k"), Token(3), false);
         kept.call_ends();
         assert!(is_lost(&kept, 3) && !is_lost(&kept, 4), "of this tenure alone");
         kept.call_ends();
@@ -396,6 +397,12 @@ mod tests {
         granted_again.completed(granted_again.misses());
         assert!(is_lost(&granted_again, 3) && !is_lost(&granted_again, 9));
 
+        let mut at_once = Kept::new(true, BTreeMap::new());
+        at_once.call_begins();
+        at_once.granted(&key("k"), Token(3));
+        at_once.ended(&key("k"), Token(3), true);
+        assert!(is_lost(&at_once, 3), "it was not announced");
+
         let mut elsewhere = revoked_beside_a_call();
         assert_eq!(elsewhere.left().len(), 1);
         assert!(is_lost(&elsewhere, 3));
@@ -407,7 +414,7 @@ mod tests {
         for job in 0..1000 {
             let key = key(&format!("jobs/{job}"));
             kept.granted(&key, Token(job + 4));
-            kept.ended(&key, Token(job + 4));
+            kept.ended(&key, Token(job + 4), false);
         }
         assert!(kept.carried_out.is_empty());
     }
@@ -418,11 +425,11 @@ mod tests {
         let mut kept = Kept::new(true, BTreeMap::new());
         kept.granted(&key("k"), Token(9));
         kept.announce_revoked(&key("k"), Token(11));
-        kept.ended(&key("k"), Token(9));
+        kept.ended(&key("k"), Token(9), false);
         assert!(kept.is_revoked(&key("k"), Token(11)), "the heartbeats would keep it");
         kept.granted(&key("k"), Token(11));
         assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
-        kept.ended(&key("k"), Token(11));
+        kept.ended(&key("k"), Token(11), false);
         assert_eq!((kept.revoked(), kept.holdings().count), (vec![], 0));
 
         // A search reads the next tenure before the feed reports the end of the earlier one.
@@ -430,11 +437,11 @@ mod tests {
         let next = record(true);
         let tenure = next.tenure.clone().map(|tenure| Tenure { token: Token(11), ..tenure });
         kept.found(kept.misses(), &key("k"), Revision(11), &Record { tenure, ..next }, true);
-        kept.ended(&key("k"), Token(9));
+        kept.ended(&key("k"), Token(9), false);
         assert_eq!(kept.revoked(), [(key("k"), Token(11))]);
         assert_eq!(kept.holdings().count, 1);
         kept.granted(&key("k"), Token(9));
-        kept.ended(&key("k"), Token(9));
+        kept.ended(&key("k"), Token(9), false);
         assert_eq!((kept.revoked().len(), kept.holdings().count), (1, 1));
     }
 
@@ -489,8 +496,8 @@ mod tests {
         assert_ne!(one.holdings(), other.holdings());
         other.granted(&key("l"), Token(4));
         assert_eq!(one.holdings(), other.holdings());
-        other.ended(&key("k"), Token(3));
-        other.ended(&key("l"), Token(4));
+        other.ended(&key("k"), Token(3), false);
+        other.ended(&key("l"), Token(4), false);
         assert_eq!(other.holdings(), Holdings { count: 0, digest: 0 });
     }
 }

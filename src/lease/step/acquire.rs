@@ -17,6 +17,11 @@ use crate::lease::{
 impl<C: Caller> Lease<C> {
     pub(super) fn acquire(&mut self, waiter: Waiter<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         if waiter.caller.is_gone() {
+            // An earlier actor of the key may have granted this very request when it died.
+            let stands = repeated(&self.record, &waiter.acquire) == Some(Repeat::Stands);
+            if stands && waiter.acquire.mark.is_none() {
+                out.extend(self.lease_id.map(Effect::GiveBack));
+            }
             return;
         }
         if self.is_frozen(env) {

@@ -95,7 +95,8 @@ impl<C: Caller> Lease<C> {
         let marked = waiter.acquire.mark.is_some();
         if !env.context.may_promise(env.now) || self.home != Home::Here {
             // The grant is durable, but this node may not announce it.
-            out.push(Effect::Reply(waiter.caller, Answer::Lapsed));
+            let answer = if marked { Answer::Lapsed } else { Answer::GivenBack };
+            out.push(Effect::Reply(waiter.caller, answer));
             return self.granted_unheard(marked, env, out);
         }
         if env.context.rules.a_grant_is_released_unheard(waiter.caller.is_gone(), marked) {

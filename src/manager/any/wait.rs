@@ -1,6 +1,6 @@
 //! Waits in the queues of several keys at once.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{cell::Cell, pin::pin, sync::Arc, time::Duration};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -33,14 +33,19 @@ impl AnyCall<'_> {
         leave: impl Future<Output = ()>,
     ) -> Result<Option<Unheard>, CallError> {
         let _places = self.manager.places(keys.len())?;
-        let (wait, AnyReceiver { granted, vacated }) = AnyWait::new();
+        let (wait, AnyReceiver { granted, vacated }) = AnyWait::new(self.any.mark.is_some());
         let heard = Heard { call: self, keys, granted };
-        // A place that is taken again asks for the same grant: the actor that died may have written it.
-        let nonces: Vec<Nonce> =
-            keys.iter().map(|_| self.manager.coordinator.entropy.nonce()).collect();
-        let queue_up =
-            |place: usize| self.queue_up(&keys[place], nonces[place], wait.place(place), until);
-        (0..keys.len()).for_each(queue_up);
+        // A place that is taken again asks for the same grant, which the actor that died may have written. Only a grant
+        // that is given back is followed by another request.
+        let nonce = || self.manager.coordinator.entropy.nonce();
+        let nonces: Vec<Cell<Nonce>> = keys.iter().map(|_| Cell::new(nonce())).collect();
+        let queue_up = |place: usize, anew: bool| {
+            if anew {
+                nonces[place].set(nonce());
+            }
+            self.queue_up(&keys[place], nonces[place].get(), wait.place(place), until);
+        };
+        (0..keys.len()).for_each(|place| queue_up(place, false));
         let left = until.since(self.manager.now());
         let listening = listen_until(leave, &wait, listen(heard, vacated, queue_up));
         let _waiting = Waiting::begin(self.pools_of(keys));
@@ -146,7 +151,7 @@ async fn listen_until(
 async fn listen(
     mut heard: Heard<'_>,
     mut vacated: mpsc::UnboundedReceiver<Vacated>,
-    queue_up: impl Fn(usize),
+    queue_up: impl Fn(usize, bool),
 ) -> Answered {
     let mut taken = heard.keys.len();
     let mut forgotten = Vec::new();
@@ -157,11 +162,11 @@ async fn listen(
             biased;
             grant = &mut heard.granted => return grant.ok(),
             Some(vacated) = vacated.recv() => match vacated {
-                Vacated::Forgotten(place) => {
+                Vacated::Forgotten(place) | Vacated::GivenBack(place) => {
                     if forgotten.is_empty() {
                         again.set(tokio::time::sleep(pause));
                     }
-                    forgotten.push(place);
+                    forgotten.push((place, matches!(vacated, Vacated::GivenBack(_))));
                 }
                 Vacated::Refused => {
                     taken -= 1;
@@ -171,7 +176,9 @@ async fn listen(
                 }
             },
             () = &mut again, if !forgotten.is_empty() => {
-                std::mem::take(&mut forgotten).into_iter().for_each(&queue_up);
+                for (place, anew) in std::mem::take(&mut forgotten) {
+                    queue_up(place, anew);
+                }
                 pause = (2 * pause).min(LONGEST_PAUSE);
             }
         }

@@ -122,6 +122,22 @@ fn a_grant_that_the_store_does_not_let_be_taken_back_is_given_back_by_the_shell(
 }
 
 #[test]
+fn a_grant_of_an_actor_that_died_is_given_back_if_its_caller_has_left_since() {
+    for marked in [false, true] {
+        let mut bench = Bench::new();
+        let ask = if marked { acquire("a").id(7, 0) } else { acquire("a") };
+        let caller = bench.ask(ask);
+        bench.lose_reply(true);
+        bench.rebuild();
+        // The shell repeats the call for a caller that has left meanwhile.
+        caller.leaves();
+        bench.ask_as(&caller);
+        bench.run(1_000);
+        assert_eq!(bench.given_back.len(), usize::from(!marked), "a marked call may come again");
+    }
+}
+
+#[test]
 fn a_parked_repeat_gets_the_grant_whose_reply_was_lost() {
     let (mut bench, a) = held_by("a");
     let ask = acquire("b").id(1, 1).waiting_until(until(60));

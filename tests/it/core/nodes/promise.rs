@@ -159,3 +159,20 @@ fn a_grant_that_no_caller_knows_of_is_released_after_a_rebirth_of_its_node_too()
     assert!(matches!(released.answer(), Answer::Released(_)), "{released:?}");
     assert_eq!(world.owner(), None);
 }
+
+#[test]
+fn a_grant_that_is_given_back_is_not_told_to_the_request_that_made_it() {
+    let mut world = pair();
+    let late = world.ask(A, acquire("a"));
+    world.pass(NODE_TTL_MS + 100);
+    world.commit(A);
+    assert!(matches!(late.answer(), Answer::GivenBack), "the caller must not repeat it: {late:?}");
+    let [lease_id] = world.nodes[A].given_back[..] else {
+        panic!("the shell asks for its release")
+    };
+    world.nodes[A].flight.take().expect("the release");
+    world.input(A, Input::Settled(Settled::Refused(full())));
+    world.renew(A);
+    world.done(A, release(lease_id));
+    assert_eq!(world.owner(), None);
+}
