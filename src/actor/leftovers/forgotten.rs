@@ -37,6 +37,13 @@ impl Waiting {
         self.due.push_back((due, key.clone(), seq));
     }
 
+    /// Has the removal tried again, unless the key was forgotten once more meanwhile.
+    fn retry(&mut self, key: &Key, seq: u64, due: Moment) {
+        if !self.latest.contains_key(key) {
+            self.add(key, seq, due);
+        }
+    }
+
     /// Takes the first key, with its `seq`. `None` if the key was forgotten once more since.
     fn take(&mut self) -> Option<(Key, u64)> {
         let (_, key, seq) = self.due.pop_front()?;
@@ -85,7 +92,8 @@ impl Forgotten {
                 && let Err(error) = self.remove(&key, seq).await
             {
                 tracing::warn!(%key, %error, "cannot remove the record of a forgotten key; retrying");
-                self.add(&key, seq, clock.now());
+                let due = clock.now() + retention();
+                self.waiting.add(|waiting| waiting.retry(&key, seq, due));
             }
         }
     }
@@ -99,5 +107,25 @@ impl Forgotten {
             store.forget(key, found.revision).await?;
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_removal_that_is_tried_again_gives_way_to_a_newer_one() {
+        let key = Key::new("k").expect("a key");
+        let due = Moment::ZERO;
+        let mut waiting = Waiting::default();
+        waiting.add(&key, 4, due);
+        assert_eq!(waiting.take(), Some((key.clone(), 4)));
+        waiting.add(&key, 7, due);
+        waiting.retry(&key, 4, due);
+        assert_eq!(waiting.take(), Some((key.clone(), 7)));
+        assert_eq!(waiting.take(), None);
+        waiting.retry(&key, 7, due);
+        assert_eq!(waiting.take(), Some((key, 7)));
     }
 }
