@@ -16,6 +16,8 @@ use crate::{
 const END_OF_EPOCHS: u16 = 1 << 10;
 /// How often the records of nodes that may be alive are read.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long the store may take to show a raise whose outcome is unknown.
+const SETTLED: Duration = Duration::from_secs(30);
 
 /// The epoch after this one, or the wanted epoch if that is higher too.
 pub(super) fn above(epoch: Epoch, wanted: Option<u16>) -> anyhow::Result<Epoch> {
@@ -61,12 +63,25 @@ pub(super) async fn shared(
     retire_nodes(shared, surroundings).await?;
     let identity = surroundings.entropy.nonce();
     let raised = shared.raise_epoch(Raise { identity, epoch, seen, restoring }).await;
-    let there = shared.refresh_meta().await.context("the store cannot be read")?;
-    if there.epoch == epoch && there.identity == identity {
-        return Ok(());
+    let begun = surroundings.clock.now();
+    loop {
+        let there = shared.refresh_meta().await;
+        if there.as_ref().is_ok_and(|there| there.epoch == epoch && there.identity == identity) {
+            return Ok(());
+        }
+        if there.is_ok() {
+            raised.clone().context("the epoch cannot be raised")?;
+        }
+        // The store may not answer for a while, or a server that fell behind may answer.
+        if surroundings.clock.now().since(begun) >= SETTLED {
+            let there = there.context(
+                "the epoch may have been raised, and the store cannot be read: if the nodes become ready, it was; \
+                 if they stay frozen, repeat this command",
+            )?;
+            anyhow::bail!("another process raised the epoch meanwhile, to {}", there.epoch.0)
+        }
+        tokio::time::sleep(LOOK).await;
     }
-    raised.context("the epoch cannot be raised")?;
-    anyhow::bail!("another process raised the epoch meanwhile, to {}", there.epoch.0)
 }
 
 /// Checks for the given time that no node adopts the raised epoch. A frozen node does so by itself, and would then

@@ -7,7 +7,10 @@ use crate::backup::{
     scenario,
 };
 
-use crate::support::{dynamo_endpoint, http, nats_server};
+use crate::support::{
+    dynamo_endpoint, http, nats_server,
+    proxy::{Fate, HttpProxy},
+};
 
 /// Nodes that answer within a short time after the one before them was killed.
 const TTL: &str = "node.ttl=1s";
@@ -214,6 +217,31 @@ async fn raise_after_a_crash(place: &Place) {
     assert_eq!((said.err.as_str(), &said.json()["epoch"]), ("", &json!(2)));
 }
 
+/// The answer to the write is lost, and the store cannot be read for a while.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_raise_whose_answer_is_lost_is_told_once_the_store_can_be_read() {
+    let endpoint = dynamo_endpoint::Endpoint::start();
+    let proxy = HttpProxy::to(endpoint.addr()).await;
+    let place = table_at(&proxy.url());
+    place.serve().await.stop().await;
+    let mut refused = None;
+    proxy.rule(move |operation, body| {
+        if operation == "UpdateItem" && body.contains(":identity") && refused.is_none() {
+            refused = Some(0);
+            return Fate::LoseReply;
+        }
+        match &mut refused {
+            Some(times) if *times < 30 => {
+                *times += 1;
+                Fate::Answer(500, "InternalServerError")
+            }
+            _ => Fate::Pass,
+        }
+    });
+    let said = place.tenure(&["restore", "--raise-epoch", "--output", "json"]);
+    assert_eq!(said.json()["epoch"], 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn the_epoch_of_a_bucket_is_raised_when_no_node_is_alive() {
     let server = nats_server::Server::start();
@@ -284,6 +312,12 @@ async fn a_bucket_that_was_wiped_freezes_until_the_epoch_is_raised() {
     .await;
 }
 
+/// A place whose store is a table of the service at this address.
+fn table_at(url: &str) -> Place {
+    let url = format!("store.dynamodb.endpoint={url}");
+    Place::new(&["store.kind=dynamodb", &url, "store.dynamodb.create_table=true", TTL])
+}
+
 /// A service whose tables are lost with it, at an address that stays the same.
 struct Table {
     endpoint: dynamo_endpoint::Endpoint,
@@ -293,9 +327,7 @@ struct Table {
 impl Table {
     fn start() -> Self {
         let endpoint = dynamo_endpoint::Endpoint::start();
-        let url = format!("store.dynamodb.endpoint={}", endpoint.url());
-        let settings = ["store.kind=dynamodb", &url, "store.dynamodb.create_table=true", TTL];
-        Self { place: Place::new(&settings), endpoint }
+        Self { place: table_at(&endpoint.url()), endpoint }
     }
 
     /// Deletes the table, as an operator's slip does.
