@@ -6,7 +6,7 @@
 //! The names that all of them share are in [`lease`].
 //!
 //! The layers, from top to bottom, are `cli` → `http` → `manager` → `actor` → `store`, `plugin`, `worker` → `client` →
-//! `clock`, `settings`, `telemetry`, `tls` → `api` → `lease`. A module may only use layers below its own.
+//! `access`, `clock`, `settings`, `telemetry`, `tls` → `api` → `lease`. A module may only use layers below its own.
 //! `ARCHITECTURE.md` is the map. The feature `internals` makes every module public, for tests and benches.
 
 // What only tests reach needs no documentation, and is not dead because a build without them has no use for it. The
@@ -31,6 +31,10 @@ pub mod settings;
 pub mod cli;
 
 // Without the feature `internals`, these are the inside of the product.
+#[cfg(all(feature = "server", not(feature = "internals")))]
+mod access;
+#[cfg(all(feature = "server", feature = "internals"))]
+pub mod access;
 #[cfg(all(feature = "server", not(feature = "internals")))]
 mod actor;
 #[cfg(all(feature = "server", feature = "internals"))]

@@ -64,6 +64,11 @@ impl Deref for Coordinator {
 }
 
 impl Coordinator {
+    /// How many writes of this node's actors the store has not settled.
+    pub fn writes_waiting(&self) -> usize {
+        self.outcomes.waiting()
+    }
+
     /// A coordinator in this environment. Must be called inside an actix system, or a `LocalSet`.
     pub fn new(
         environment: Environment,

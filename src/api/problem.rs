@@ -44,6 +44,8 @@ table! {
     MalformedRequest "malformed-request" 400 "The request cannot be read" FINAL,
     InvalidField "invalid-field" 400 "A field is not valid" FINAL,
     ForgedHeader "forged-header" 400 "A reserved header is not authentic" FINAL,
+    Unauthenticated "unauthenticated" 401 "The caller is unknown" FINAL,
+    Forbidden "forbidden" 403 "The caller may not do this" FINAL,
     ForeignOrigin "foreign-origin" 403 "The page is from another origin" FINAL,
     NoSuchPath "no-such-path" 404 "No such path" FINAL,
     UnknownKey "unknown-key" 404 "The key is unknown" FINAL,
@@ -81,6 +83,7 @@ table! {
     RecordQuarantined "record-quarantined" 503 "The key's record is quarantined" FINAL,
     TooManyBodies "too-many-bodies" 503 "There is no room for the body" RETRY,
     TooManyConnections "too-many-connections" 503 "There are too many connections" RETRY,
+    Overloaded "overloaded" 503 "The coordinator is overloaded" RETRY,
     StoreFull "store-full" 507 "The store is full" RETRY,
     TooManyKeys "too-many-keys" 507 "There are too many keys" FINAL,
 }

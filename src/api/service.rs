@@ -32,4 +32,6 @@ pub struct Info {
     pub epoch: u16,
     /// The identity of the store, which no other store shares.
     pub store_id: String,
+    /// Whether every caller may make every call, because no access file is in force.
+    pub open: bool,
 }

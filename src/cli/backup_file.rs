@@ -1,18 +1,17 @@
 //! The backup format: lines of JSON. A header comes first, then one line per key, then a trailer with a checksum.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, BufRead, BufReader, Read as _, Seek as _, Write},
-    os::{fd::AsFd, unix::fs::OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::Context as _;
-use rustix::fs::FileType;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
+use super::private_file;
 use crate::{
     lease::{Epoch, Key, Record, Revision},
     store::SecretBytes,
@@ -100,18 +99,6 @@ struct Trailer {
     sha256: String,
 }
 
-/// Refuses a regular file as stdout that other users may read: shells create such files by default.
-fn refuse_if_others_read(out: &impl AsFd) -> anyhow::Result<()> {
-    let stat = rustix::fs::fstat(out).context("cannot check who may read stdout")?;
-    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-    anyhow::ensure!(
-        !is_file || stat.st_mode & 0o077 == 0,
-        "other users may read the file that stdout goes to, and a backup contains the cluster's \
-         secret: use --file, or umask 077"
-    );
-    Ok(())
-}
-
 /// Writes a backup. An unfinished file is removed on drop.
 pub(super) struct Writer {
     out: Box<dyn Write>,
@@ -126,18 +113,14 @@ impl Writer {
     pub(super) fn create(path: Option<&Path>, header: &Header) -> anyhow::Result<Self> {
         let (out, file): (Box<dyn Write>, _) = match path {
             None => {
-                refuse_if_others_read(&io::stdout())?;
+                private_file::refuse_if_others_read(
+                    &io::stdout(),
+                    "a backup contains the cluster's secret: use --file, or umask 077",
+                )?;
                 (Box::new(io::BufWriter::new(io::stdout())), None)
             }
             Some(path) => {
-                let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-                let file = file.map_err(|error| match error.kind() {
-                    io::ErrorKind::AlreadyExists => anyhow::anyhow!(
-                        "{} exists and is not overwritten: name another file",
-                        path.display()
-                    ),
-                    _ => anyhow::anyhow!("cannot create {}: {error}", path.display()),
-                })?;
+                let file = private_file::create(path)?;
                 let out = io::BufWriter::new(file.try_clone()?);
                 (Box::new(out), Some((path.to_owned(), file)))
             }
@@ -180,8 +163,7 @@ impl Writer {
         self.out.flush()?;
         if let Some((path, file)) = &self.file {
             file.sync_all()?;
-            let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-            File::open(dir.unwrap_or(Path::new(".")))?.sync_all()?;
+            private_file::sync_folder(path)?;
         }
         self.finished = true;
         Ok(self.keys)

@@ -3,6 +3,10 @@
 use clap::{Args, Subcommand};
 
 use super::{Exit, Failure, args::SettingsArgs, output::Output};
+use crate::{
+    access::Access,
+    clock::{Clock as _, SystemClock},
+};
 
 /// Check and show the server's settings.
 #[derive(Clone, Debug, Args)]
@@ -29,7 +33,12 @@ impl ConfigArgs {
     pub(super) fn run(&self, output: &Output) -> Result<Exit, Failure> {
         match &self.command {
             ConfigCommand::Check(settings) => {
-                settings.load()?.check_files()?;
+                let loaded = settings.load()?;
+                loaded.check_files()?;
+                let file = &loaded.settings.auth.file;
+                if !file.as_os_str().is_empty() {
+                    Access::read(file, SystemClock::new().wall_ms())?;
+                }
                 output.text("ok\n")?;
             }
             ConfigCommand::Show { settings, origin } => {

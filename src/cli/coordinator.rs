@@ -3,6 +3,8 @@
 use std::{
     collections::BTreeSet,
     net::{SocketAddr, TcpListener},
+    os::unix::net::UnixListener,
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -12,19 +14,32 @@ use anyhow::Context as _;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use rustls::ClientConfig;
 
-use super::descriptors;
+use super::{
+    certificate::Certificate,
+    descriptors,
+    socket::{self, SocketFile},
+};
 use crate::{
+    access::Current,
     clock::SystemClock,
-    http::{App, Budget, Door, Forwarder, Names, Replays, Seal, Server, ServerOptions, Source},
+    http::{
+        App, Budget, Cookies, Door, Forwarder, Gatekeeper, Listeners, LongestLag, Names, Replays,
+        Seal, Server, ServerOptions, Shedding, Source, Tls,
+    },
     lease::Nonce,
     manager::{Arbiters, Manager, engine::Engine},
-    settings::Settings,
-    telemetry::Recorder,
+    settings::{Audit, Settings},
+    telemetry::{
+        Recorder,
+        audit::{AuditError, AuditLog},
+    },
     tls::{self, Roots, TlsError},
 };
 
 /// How often observed values are moved into histogram buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
+/// How often the log says that the coordinator asks nobody who calls.
+const OPEN_DOOR_WARNING: Duration = Duration::from_secs(3600);
 /// Number of connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
 /// The longest silence on an event stream. A comment is sent before it ends.
@@ -34,17 +49,28 @@ pub(crate) struct Coordinator {
     /// The address on which it listens.
     pub(crate) bound: SocketAddr,
     engine: Engine,
+    audit: Option<Arc<AuditLog>>,
     server: ServerHandle,
+    /// The certificate of the port, if it speaks TLS.
+    certificate: Option<Certificate>,
+    /// The file of the Unix socket, which is there until the end.
+    socket: Option<SocketFile>,
     ended: tokio::task::JoinHandle<std::io::Result<()>>,
 }
 
 impl Coordinator {
-    /// Opens the store, binds the address, and serves in the background. Must be called inside an actix system.
-    pub(crate) async fn start(settings: &Settings) -> anyhow::Result<Self> {
+    /// Opens the store, binds the address, and serves in the background: the principals of `access`, or everybody. Must
+    /// be called inside an actix system.
+    pub(crate) async fn start(
+        settings: &Settings,
+        access: Option<Arc<Current>>,
+    ) -> anyhow::Result<Self> {
         let recorder = Recorder::install()?;
+        let audit = open_audit(settings)?;
         let listener = listen(settings.server.listen)
             .with_context(|| format!("cannot listen on {}", settings.server.listen))?;
         let bound = listener.local_addr()?;
+        let (unix, socket) = local(&settings.server.listen_uds)?.unzip();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let workers = settings.server.workers.resolve(cores);
         let arbiters = Arc::new(Arbiters::new(workers));
@@ -52,21 +78,33 @@ impl Coordinator {
         let engine = Engine::start(settings, url, Some(bound), arbiters.clone()).await?;
         let manager = engine.manager.clone();
         let url = settings.advertise_url(bound);
+        let certificate = Certificate::open(settings, &url, &engine.metrics)?;
         let secret = &engine.store.store.meta().secret;
-        let seal = Arc::new(Seal::new(secret, &url, Arc::new(SystemClock::new())));
+        let clock = Arc::new(SystemClock::new());
+        let cookies = Arc::new(Cookies::new(secret));
+        let gatekeeper = Gatekeeper::new(access.clone(), cookies.clone(), clock.clone());
+        let seal = Arc::new(Seal::new(secret, &url, clock));
         let most = usize::try_from(settings.limits.body_bytes.0).unwrap_or(usize::MAX);
         let bodies = Budget::new(most);
+        let limits = &settings.limits;
+        let lag = Arc::<LongestLag>::default();
+        let shedding =
+            Shedding::new(manager.clone(), limits.shed_lag, limits.shed_writes, lag.clone());
         let app = App {
             manager: manager.clone(),
             forwarder: Forwarder::new(seal.clone(), tls_to_nodes(settings)?)
                 .context("cannot create the HTTP client for calls to other nodes")?,
             recorder: recorder.clone(),
-            before_scrape: gauges(&engine),
+            before_scrape: gauges(&engine, lag),
             source: Arc::new(Source { node: url.clone(), store: engine.store.store.clone() }),
             store_kind: settings.store.kind.as_str(),
             keep_alive: settings.events.heartbeat_interval.min(MAX_SILENCE).mul_f64(0.8),
             replays: Replays::of(&*engine.store.store),
-            door: Door::new(Names::new(&settings.server.hosts, &url), seal),
+            door: Door::new(Names::new(&settings.server.hosts, &url), seal, gatekeeper)
+                .shedding(shedding)
+                .audited(audit.clone()),
+            access,
+            cookies,
             bodies,
         };
         let wanted = settings.server.max_connections;
@@ -77,10 +115,18 @@ impl Coordinator {
             keep_alive: settings.server.keep_alive,
             shutdown_timeout: settings.server.shutdown_timeout,
         };
-        let server = Server::start(app, listener, arbiters, &options)?;
+        let tls =
+            certificate.clone().map(|Certificate { served, metrics, .. }| Tls { served, metrics });
+        let listeners = Listeners { tcp: listener, tls, unix };
+        let server = Server::start(app, listeners, arbiters, &options)?;
         let handle = server.handle();
         let ended = actix::spawn(server.run());
         let kept = manager;
+        let open = settings.is_open_door();
+        engine.metrics.open_door.set(f64::from(u8::from(open)));
+        if open {
+            actix::spawn(warn_of_open_door());
+        }
         actix::spawn(async move {
             let (mut shared, mut odd) = (BTreeSet::new(), BTreeSet::new());
             loop {
@@ -91,7 +137,12 @@ impl Coordinator {
                 odd = warn_of_other_rules(&kept, &odd);
             }
         });
-        Ok(Self { bound, engine, server: handle, ended })
+        Ok(Self { bound, engine, audit, server: handle, certificate, socket, ended })
+    }
+
+    /// The scheme of the port's URL.
+    pub(crate) fn scheme(&self) -> &'static str {
+        if self.certificate.is_some() { "https" } else { "http" }
     }
 
     /// Resolves when the server ends on its own. It does so only if it cannot continue.
@@ -107,6 +158,13 @@ impl Coordinator {
         self.engine.set_policies(settings)
     }
 
+    /// Reads the files of the certificate again.
+    pub(crate) fn reload_certificate(&self) {
+        if let Some(certificate) = &self.certificate {
+            certificate.reload();
+        }
+    }
+
     /// Counts a reload of the settings.
     pub(crate) fn count_reload(&self, applied: bool) {
         self.engine.metrics.reloaded(applied);
@@ -116,8 +174,32 @@ impl Coordinator {
     pub(crate) async fn stop(self) {
         self.engine.leave().await;
         self.server.stop(true).await;
+        drop(self.socket);
         self.engine.stop().await;
+        if let Some(audit) = self.audit {
+            audit.close();
+        }
     }
+}
+
+/// Listens on the Unix socket, if there is to be one.
+fn local(path: &Path) -> anyhow::Result<Option<(UnixListener, SocketFile)>> {
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let listening = socket::listen(path, BACKLOG);
+    let listening = listening
+        .with_context(|| format!("cannot listen on {} (server.listen_uds)", path.display()))?;
+    tracing::info!(path = %path.display(), "listening on a Unix socket");
+    Ok(Some(listening))
+}
+
+/// The audit log, if the settings name its file.
+fn open_audit(settings: &Settings) -> Result<Option<Arc<AuditLog>>, AuditError> {
+    let Audit { file, max_size, keep } = &settings.audit;
+    let named = Some(file).filter(|file| !file.as_os_str().is_empty());
+    let open = |file| AuditLog::open(file, max_size.0, *keep, Arc::new(SystemClock::new()));
+    Ok(named.map(|file| open(file)).transpose()?.map(Arc::new))
 }
 
 /// How nodes with `https` addresses are authenticated.
@@ -133,6 +215,16 @@ fn tls_to_nodes(settings: &Settings) -> anyhow::Result<ClientConfig> {
             Ok(tls::none())
         }
         made => made.context("node.ca"),
+    }
+}
+
+/// Reminds of it for as long as the process runs.
+async fn warn_of_open_door() {
+    loop {
+        tracing::warn!(
+            "nobody is asked who calls (server.accept_no_auth): whoever reaches the port owns every lease"
+        );
+        tokio::time::sleep(OPEN_DOOR_WARNING).await;
     }
 }
 
@@ -173,7 +265,7 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// The gauges that are updated before each scrape.
-fn gauges(engine: &Engine) -> Box<dyn Fn() + Send + Sync> {
+fn gauges(engine: &Engine, lag: Arc<LongestLag>) -> Box<dyn Fn() + Send + Sync> {
     let (manager, metrics) = (engine.manager.clone(), engine.metrics.clone());
     let of_store = engine.store.gauges(metrics.clone());
     Box::new(move || {
@@ -182,5 +274,8 @@ fn gauges(engine: &Engine) -> Box<dyn Fn() + Send + Sync> {
         metrics.waiting_places.set(f64::from(places));
         let subscribers = u32::try_from(manager.subscribers()).unwrap_or(u32::MAX);
         metrics.subscribers.set(f64::from(subscribers));
+        let writes = u32::try_from(manager.writes_waiting()).unwrap_or(u32::MAX);
+        metrics.writes_waiting.set(f64::from(writes));
+        metrics.http_lag.set(lag.take().as_secs_f64());
     })
 }

@@ -13,6 +13,8 @@ pub enum Exit {
     Other,
     /// The command line or the request is wrong. Repeating it does not help.
     Usage,
+    /// The data that a command checked is damaged.
+    Data,
     /// There is no such key, session or pool.
     Unknown,
     /// The server cannot be reached, or what answers is not tenure.
@@ -23,17 +25,18 @@ pub enum Exit {
     Lost,
     /// The server asks the caller to try again later.
     TryAgain,
-    /// The caller may not do this.
+    /// The server does not know the caller, or does not allow it the call.
     Forbidden,
     Config,
 }
 
 impl Exit {
     /// Every code, in ascending order.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Done,
         Self::Other,
         Self::Usage,
+        Self::Data,
         Self::Unknown,
         Self::Unreachable,
         Self::NotAcquired,
@@ -49,6 +52,7 @@ impl Exit {
             Self::Done => 0,
             Self::Other => 1,
             Self::Usage => 64,
+            Self::Data => 65,
             Self::Unknown => 66,
             Self::Unreachable => 69,
             Self::NotAcquired => 73,
@@ -66,6 +70,7 @@ impl Exit {
             Self::Done => "done",
             Self::Other => "any other failure",
             Self::Usage => "usage: the command line or the request is wrong",
+            Self::Data => "`audit verify`: the chain of lines is broken",
             Self::Unknown => "no such key, session, pool or path",
             Self::Unreachable => "the server cannot be reached",
             Self::NotAcquired => {
@@ -73,7 +78,7 @@ impl Exit {
             }
             Self::Lost => "the lease was lost while the command ran",
             Self::TryAgain => "try again later; `watch --timeout`: the time ran out",
-            Self::Forbidden => "forbidden",
+            Self::Forbidden => "the server does not know the caller, or does not allow it this",
             Self::Config => "the configuration has faults",
         }
     }
@@ -104,6 +109,9 @@ pub enum Failure {
     /// The request makes no sense.
     #[error("{0}")]
     Usage(String),
+    /// The data that the command checked is damaged.
+    #[error("{0}")]
+    Damaged(String),
     /// The caller's timeout elapsed.
     #[error("{0}")]
     TimedOut(String),
@@ -123,6 +131,7 @@ impl Failure {
             Self::Client(error) => of_client(error),
             Self::Config(_) => Exit::Config,
             Self::Usage(_) => Exit::Usage,
+            Self::Damaged(_) => Exit::Data,
             Self::TimedOut(_) => Exit::TryAgain,
             // The reader of the output has read enough: `tenure ls | head` did not fail.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
@@ -133,9 +142,10 @@ impl Failure {
 
 fn of_client(error: &ClientError) -> Exit {
     match error {
-        ClientError::Address { .. } | ClientError::Proxy { .. } | ClientError::Tls(_) => {
-            Exit::Usage
-        }
+        ClientError::Address { .. }
+        | ClientError::Proxy { .. }
+        | ClientError::Token { .. }
+        | ClientError::Tls(_) => Exit::Usage,
         ClientError::Unreachable { .. }
         | ClientError::NoAnswer { .. }
         | ClientError::NotUnderstood { .. } => Exit::Unreachable,

@@ -1,15 +1,18 @@
 //! The command line: one file per command, and one table of exit codes.
 //!
 //! Guarantees: data goes to stdout, messages go to stderr. The exit codes are those of [`Exit`]. Durations are written
-//! `250ms`, `15s`, `2m`. The only secret that is printed is the `lease_id` that the caller asked for.
+//! `250ms`, `15s`, `2m`. The only secrets that are printed are those that the caller asked for: a `lease_id`, a new token.
 //!
 //! Does not guarantee: the exact words of messages on stderr, or of the `table` output. Programs must read `json` or
 //! `jsonl`.
 
+mod access;
 mod acquire;
 mod args;
+mod audit;
 mod backup;
 mod backup_file;
+mod certificate;
 mod check;
 mod completions;
 mod config;
@@ -28,70 +31,42 @@ mod man;
 mod nodes;
 mod output;
 mod pools;
+mod private_file;
 mod raise;
 mod release;
 mod restore;
 mod revoke;
 mod run;
+mod secret;
 mod serve;
 mod sessions;
+mod socket;
 #[cfg(test)]
 mod tests;
+mod token;
 mod transfer;
 mod watch;
 mod work;
 
-use std::{
-    ffi::OsString,
-    future::Future,
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{ffi::OsString, future::Future, path::PathBuf, process::ExitCode};
 
-use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum as _};
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
 
 pub use args::SettingsArgs;
 pub use exit::{Exit, Failure};
 pub use output::{Format, Output};
 
-use context::Context;
+use context::{Context, telling};
 
-use crate::client::{Client, ClientBuilder, ClientError};
+use crate::client::{Client, ClientBuilder};
 
 /// A lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, max_term_width = 100)]
 #[command(after_help = Exit::table())]
 pub struct Cli {
-    /// Server URL; several servers of one store, separated by commas, are tried in turn
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Global options",
-        env = "TENURE_SERVER",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:7373"
-    )]
-    server: String,
-    /// PEM file with the CA certificates to trust for https servers, instead of the system's
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Global options",
-        env = "TENURE_CA",
-        value_name = "FILE"
-    )]
-    ca: Option<PathBuf>,
-    /// HTTP proxy for calls to the server; HTTP_PROXY and similar variables are ignored
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Global options",
-        env = "TENURE_PROXY",
-        hide_env_values = true,
-        value_name = "URL"
-    )]
-    proxy: Option<String>,
+    #[command(flatten)]
+    servers: ServerArgs,
     /// Output format
     #[arg(
         long,
@@ -130,7 +105,11 @@ enum Command {
     Guard(Box<guard::GuardArgs>),
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
+    Secret(secret::SecretArgs),
+    Audit(audit::AuditArgs),
     Config(config::ConfigArgs),
+    Access(access::AccessArgs),
+    Token(token::TokenArgs),
     #[command(hide = true)]
     Guardian(guardian::GuardianArgs),
     #[command(hide = true)]
@@ -184,22 +163,115 @@ fn asked_for(arguments: impl Iterator<Item = OsString>) -> Option<Format> {
     Format::from_str(&value, true).ok()
 }
 
-fn client(servers: &str, ca: Option<&Path>, proxy: Option<&str>) -> Result<Client, ClientError> {
-    // An empty variable counts as unset.
-    let ca = ca.filter(|file| !file.as_os_str().is_empty());
-    let proxy = proxy.filter(|url| !url.is_empty());
-    let client = Client::builder(servers);
-    let client = ca.into_iter().fold(client, ClientBuilder::ca);
-    proxy.into_iter().fold(client, ClientBuilder::proxy).build()
+/// How the server is reached.
+#[derive(Clone, Debug, Args)]
+struct ServerArgs {
+    /// Server URL, or unix:/path; several servers of one store, separated by commas, are tried in turn
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        env = "TENURE_SERVER",
+        value_name = "URL",
+        default_value = "http://127.0.0.1:7373"
+    )]
+    server: String,
+    /// PEM file with the CA certificates to trust for https servers, instead of the system's
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        env = "TENURE_CA",
+        value_name = "FILE"
+    )]
+    ca: Option<PathBuf>,
+    /// PEM file with the certificate that proves to https servers who calls
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        env = "TENURE_TLS_CERT",
+        value_name = "FILE"
+    )]
+    tls_cert: Option<PathBuf>,
+    /// PEM file with the private key of that certificate
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        env = "TENURE_TLS_KEY",
+        value_name = "FILE"
+    )]
+    tls_key: Option<PathBuf>,
+    /// HTTP proxy for calls to the server; HTTP_PROXY and similar variables are ignored
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        env = "TENURE_PROXY",
+        hide_env_values = true,
+        value_name = "URL"
+    )]
+    proxy: Option<String>,
+    /// File whose first line is the token that proves to the server who calls; it is read again when the server does
+    /// not know the token
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        env = "TENURE_TOKEN_FILE",
+        value_name = "FILE"
+    )]
+    token_file: Option<PathBuf>,
+    /// Send the token in plain text to servers on other machines too, where whoever is on the network can read it
+    #[arg(
+        long,
+        global = true,
+        help_heading = "Global options",
+        env = "TENURE_PLAINTEXT_TOKEN",
+        value_parser = clap::builder::FalseyValueParser::new()
+    )]
+    plaintext_token: bool,
+}
+
+impl ServerArgs {
+    fn client(&self) -> Result<Client, Failure> {
+        // An empty variable counts as unset.
+        let file =
+            |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
+        let proxy = self.proxy.as_deref().filter(|url| !url.is_empty());
+        let client = Client::builder(&self.server).plaintext_token(self.plaintext_token);
+        let client = file(&self.ca).into_iter().fold(client, ClientBuilder::ca);
+        let client = file(&self.token_file).into_iter().fold(client, ClientBuilder::token_file);
+        let client = match (file(&self.tls_cert), file(&self.tls_key)) {
+            (Some(cert), Some(key)) => client.client_certificate(cert, key),
+            (None, None) => client,
+            _ => {
+                let problem = "--tls-cert and --tls-key are a pair: give both, or neither";
+                return Err(Failure::Usage(problem.to_owned()));
+            }
+        };
+        Ok(proxy.into_iter().fold(client, ClientBuilder::proxy).build()?)
+    }
 }
 
 fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
-    let client = || client(&cli.server, cli.ca.as_deref(), cli.proxy.as_deref());
+    let Cli { servers, command, .. } = cli;
+    let client = || servers.client();
     let context = || Ok::<_, Failure>(Context { client: client()?, output });
-    let exit = match cli.command {
-        Command::Work(args) => block_on(args.run(&context()?)),
-        Command::Run(args) => return block_on(args.run(&context()?)),
-        Command::Guard(args) => block_on(args.run(client()?)),
+    let exit = match command {
+        Command::Work(args) => {
+            let context = context()?;
+            block_on(telling(&context.client, args.run(&context)))
+        }
+        Command::Run(args) => {
+            let context = context()?;
+            return block_on(telling(&context.client, args.run(&context)));
+        }
+        Command::Guard(args) => {
+            let client = client()?;
+            block_on(telling(&client, args.run(client.clone())))
+        }
         Command::LastWill(args) => block_on(args.run(client()?)),
         Command::Guarded(args) => return Ok(args.run().into()),
         Command::Guardian(args) => block_on(args.run()),
@@ -220,7 +292,11 @@ fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
         Command::Transfer(args) => block_on(args.run(&context()?)),
         Command::Backup(args) => block_on(args.run(&output)),
         Command::Restore(args) => block_on(args.run(&output)),
+        Command::Secret(args) => block_on(args.run(&output)),
+        Command::Audit(args) => args.run(&output),
         Command::Config(args) => args.run(&output),
+        Command::Access(args) => args.run(&output),
+        Command::Token(args) => args.run(&output),
         Command::Completions(args) => args.run(Cli::command(), &output),
         Command::Man(args) => args.run(Cli::command(), &output),
     }?;

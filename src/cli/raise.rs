@@ -9,7 +9,7 @@ use crate::{
     lease::{Epoch, MAX_NODE_TTL_MS, NodeRecord, NodeState, Nonce, Revision},
     manager::engine::{self, OpenStore, Surroundings},
     settings::Settings,
-    store::{FoundNode, LeaseStore, NodeOutcome, Raise, SharedStore},
+    store::{FoundNode, LeaseStore, NodeOutcome, Raise, SecretBytes, SharedStore},
 };
 
 /// Epochs are below this number: a token has ten bits for the epoch.
@@ -30,39 +30,61 @@ pub(super) fn above(epoch: Epoch, wanted: Option<u16>) -> anyhow::Result<Epoch> 
     Ok(Epoch(next))
 }
 
-/// Raises the epoch of the store that the settings name. The store keeps its contents.
+/// What a raise changes besides the epoch and the identity of the store.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Change {
+    Nothing,
+    /// No node opens the store from then on until the restore has ended.
+    Restore,
+    /// The store gets this secret.
+    Secret(SecretBytes),
+}
+
+impl Change {
+    fn secret(self) -> Option<SecretBytes> {
+        match self {
+            Self::Secret(secret) => Some(secret),
+            Self::Nothing | Self::Restore => None,
+        }
+    }
+}
+
+/// Raises the epoch of the store that the settings name. The store keeps its contents, and its secret unless `change`
+/// names another.
 pub(super) async fn in_place(
     settings: &Settings,
     surroundings: &Surroundings,
     wanted: Option<u16>,
+    change: Change,
 ) -> anyhow::Result<Epoch> {
     let opened = OpenStore::open_existing(settings, surroundings).await.map_err(say_locked)?;
     let raised = match above(opened.epoch(), wanted) {
         Ok(epoch) if opened.store.shared().is_some() => {
-            shared(&*opened.store, surroundings, epoch, false).await.map(|()| epoch)
+            shared(&*opened.store, surroundings, epoch, change).await.map(|()| epoch)
         }
         other => other,
     };
     opened.close().await;
     let epoch = raised?;
-    engine::restamp(settings, surroundings, epoch)?;
+    engine::restamp(settings, surroundings, epoch, change.secret())?;
     Ok(epoch)
 }
 
-/// Gives a shared store this epoch and a new identity, once it is certain that no node of a lower epoch is alive. If
-/// `restoring` is set, no node opens the store from then on until the restore has ended.
+/// Gives a shared store this epoch and a new identity, once it is certain that no node of a lower epoch is alive.
 pub(super) async fn shared(
     store: &dyn LeaseStore,
     surroundings: &Surroundings,
     epoch: Epoch,
-    restoring: bool,
+    change: Change,
 ) -> anyhow::Result<()> {
     let shared = store.shared().context("this kind of store is used by one process only")?;
     // Read before the nodes' records: a node that starts later changes it.
     let seen = shared.own_revision().await.context("the store cannot be read")?;
     retire_nodes(shared, surroundings).await?;
     let identity = surroundings.entropy.nonce();
-    let raised = shared.raise_epoch(Raise { identity, epoch, seen, restoring }).await;
+    let restoring = matches!(change, Change::Restore);
+    let raise = Raise { identity, epoch, seen, restoring, secret: change.secret() };
+    let raised = shared.raise_epoch(raise).await;
     let begun = surroundings.clock.now();
     loop {
         let there = shared.refresh_meta().await;

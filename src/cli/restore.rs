@@ -15,7 +15,8 @@ use super::{
     Exit, Failure, Output, SettingsArgs,
     backup::{progress, say_locked},
     backup_file::{Backup, Item},
-    output, raise,
+    output,
+    raise::{self, Change},
 };
 use crate::{
     lease::{Epoch, Key, Revision},
@@ -76,7 +77,10 @@ impl RestoreArgs {
         let (keys, epoch) = match &self.file {
             None => {
                 engine::check_is_there(&settings)?;
-                (None, raise::in_place(&settings, &surroundings, self.epoch).await?)
+                (
+                    None,
+                    raise::in_place(&settings, &surroundings, self.epoch, Change::Nothing).await?,
+                )
             }
             Some(path) => {
                 let backup = Backup::open(path)?;
@@ -159,7 +163,7 @@ async fn begin(
     check_secret(settings, store, backup)?;
     let epoch = raise::above(backup.epoch.max(opened.epoch()), wanted)?;
     if store.shared().is_some() {
-        raise::shared(store, surroundings, epoch, true).await?;
+        raise::shared(store, surroundings, epoch, Change::Restore).await?;
     }
     Ok((epoch, rest))
 }

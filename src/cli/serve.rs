@@ -1,14 +1,18 @@
 //! `tenure serve`: runs a coordinator until SIGTERM or SIGINT.
 
+use std::sync::Arc;
+
 use anyhow::Context as _;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::{Exit, Failure, SettingsArgs, coordinator::Coordinator};
 use crate::{
+    access::{Access, Current},
+    clock::{Clock as _, SystemClock},
     http,
     manager::engine,
-    settings::{LogFormat, Plugin, PluginKind, Settings},
+    settings::{Faults, LogFormat, Plugin, PluginKind, Settings},
     telemetry::init_logs,
     worker::company,
 };
@@ -17,15 +21,20 @@ pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
     let loaded = args.load()?;
     loaded.check_files()?;
     let settings = loaded.settings;
+    let access = read_access(&settings)?;
     let json = settings.telemetry.log_format == LogFormat::Json;
     init_logs(&settings.telemetry.log, json, http::CONNECTION_LINES)
         .map_err(|error| Failure::Usage(format!("telemetry.log: {error}")))?;
     log_panics();
-    actix::System::new().block_on(serve(args, settings))?;
+    actix::System::new().block_on(serve(args, settings, access))?;
     Ok(Exit::Done)
 }
 
-async fn serve(args: &SettingsArgs, mut settings: Settings) -> anyhow::Result<()> {
+async fn serve(
+    args: &SettingsArgs,
+    mut settings: Settings,
+    access: Option<Arc<Current>>,
+) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
@@ -36,13 +45,13 @@ async fn serve(args: &SettingsArgs, mut settings: Settings) -> anyhow::Result<()
         // Start the guardian now: otherwise its start would use up the time of the first fence or check.
         drop(company::badge().await);
     }
-    let mut coordinator = Coordinator::start(&settings).await?;
+    let mut coordinator = Coordinator::start(&settings, access.clone()).await?;
     let (store, place) = (settings.store.kind.as_str(), engine::place(&settings));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), store, place, "serving");
     // Programs that start a server on a free port read this line.
     #[expect(clippy::print_stderr, reason = "printed even if logs are filtered out")]
     {
-        eprintln!("listening on http://{}", coordinator.bound);
+        eprintln!("listening on {}://{}", coordinator.scheme(), coordinator.bound);
     }
     // A failure is ignored: this process may run without a service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
@@ -52,7 +61,11 @@ async fn serve(args: &SettingsArgs, mut settings: Settings) -> anyhow::Result<()
             _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
             _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
             Some(()) = hangup.recv() => {
+                coordinator.reload_certificate();
                 reload(args, &mut settings, &coordinator);
+                if let Some(access) = &access {
+                    reload_access(&settings, access);
+                }
                 continue;
             }
         }
@@ -93,6 +106,32 @@ fn reload(args: &SettingsArgs, settings: &mut Settings, coordinator: &Coordinato
                 tracing::error!(%fault, "settings not reloaded: SIGHUP");
             }
             tracing::error!(faults = faults.len(), "the settings have faults: the policies stay");
+        }
+    }
+}
+
+/// The access file that the settings name.
+fn read_access(settings: &Settings) -> Result<Option<Arc<Current>>, Faults> {
+    let path = &settings.auth.file;
+    if path.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let access = Access::read(path, SystemClock::new().wall_ms())?;
+    Ok(Some(Arc::new(Current::new(access))))
+}
+
+/// Reads the access file again. If it has faults, nothing changes.
+fn reload_access(settings: &Settings, current: &Current) {
+    match Access::read(&settings.auth.file, SystemClock::new().wall_ms()) {
+        Ok(access) => {
+            tracing::info!(principals = access.principals().len(), "access file reloaded: SIGHUP");
+            current.replace(access);
+        }
+        Err(faults) => {
+            for fault in &faults.0 {
+                tracing::error!(%fault, "access file not reloaded: SIGHUP");
+            }
+            tracing::error!(faults = faults.0.len(), "the access file has faults: the rights stay");
         }
     }
 }

@@ -9,11 +9,17 @@ use std::{
 
 use reqwest::{Proxy, redirect};
 use rustls::ClientConfig;
+use tokio::sync::watch;
 
-use super::{error::ClientError, handle::Client, servers::Servers};
+use super::{
+    credentials::{Credentials, Source},
+    error::ClientError,
+    handle::Client,
+    servers::Servers,
+};
 use crate::{
     clock::SystemClock,
-    tls::{self, Roots, TlsError},
+    tls::{self, Identity, Roots, TlsError},
 };
 
 /// How long to wait for a connection.
@@ -25,7 +31,7 @@ const KEEPALIVE: Duration = Duration::from_secs(10);
 
 impl Client {
     /// A client of the server at a URL such as `http://127.0.0.1:7373` or `https://tenure.example.com`, or of several
-    /// servers, with commas between the URLs. `https` servers are verified by the operating system's certificate
+    /// servers, with commas between the URLs, or of the server at a Unix socket (`unix:/path`). `https` servers are verified by the operating system's certificate
     /// authorities.
     ///
     /// # Errors
@@ -37,7 +43,14 @@ impl Client {
 
     /// A builder for a client of these servers, with more options than [`Self::new`].
     pub fn builder(servers: &str) -> ClientBuilder {
-        ClientBuilder { servers: servers.to_owned(), ca: None, proxy: None }
+        ClientBuilder {
+            servers: servers.to_owned(),
+            ca: None,
+            identity: None,
+            proxy: None,
+            token: None,
+            plaintext_token: false,
+        }
     }
 }
 
@@ -47,15 +60,20 @@ impl Client {
 pub struct ClientBuilder {
     servers: String,
     ca: Option<PathBuf>,
+    /// The files of the client's certificate and its private key.
+    identity: Option<(PathBuf, PathBuf)>,
     proxy: Option<String>,
+    token: Option<Source>,
+    plaintext_token: bool,
 }
 
 impl std::fmt::Debug for ClientBuilder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The proxy's URL may contain a password.
+        // The proxy's URL may contain a password, and the token is one.
         f.debug_struct("ClientBuilder")
             .field("servers", &self.servers)
             .field("ca", &self.ca)
+            .field("identity", &self.identity)
             .finish_non_exhaustive()
     }
 }
@@ -66,17 +84,43 @@ impl ClientBuilder {
         Self { ca: Some(file.into()), ..self }
     }
 
+    /// Proves to `https` servers who this client is, if they ask, with the certificate and the private key of these PEM
+    /// files. The file of the certificate may also have those of the authorities between it and a root. Both files are
+    /// read once.
+    pub fn client_certificate(self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        Self { identity: Some((cert.into(), key.into())), ..self }
+    }
+
     /// Sends every call through the proxy at this URL, even a call to this machine. Without this, no proxy is used,
     /// whatever the environment says.
     pub fn proxy(self, url: &str) -> Self {
         Self { proxy: Some(url.to_owned()), ..self }
     }
 
+    /// Calls with this token, which proves to a server who calls.
+    pub fn token(self, token: &str) -> Self {
+        Self { token: Some(Source::Text(token.to_owned())), ..self }
+    }
+
+    /// Calls with the token in the first line of this file. The file is read now, and again when a server does not know
+    /// the token; the call is then repeated once.
+    pub fn token_file(self, file: impl Into<PathBuf>) -> Self {
+        Self { token: Some(Source::File(file.into())), ..self }
+    }
+
+    /// Whether the token may be sent in plain text to other machines, where whoever is on the network can read it.
+    /// Without this, it is sent over `https` and to this machine alone.
+    pub fn plaintext_token(self, allowed: bool) -> Self {
+        Self { plaintext_token: allowed, ..self }
+    }
+
     /// Builds the client.
     ///
     /// # Errors
     /// [`ClientError::Address`] when a server's URL cannot be used, [`ClientError::Proxy`] when the proxy's URL cannot
-    /// be used, [`ClientError::Tls`] when there are no certificate authorities for an `https` server.
+    /// be used or the server is a Unix socket, [`ClientError::Tls`] when there are no certificate authorities for an
+    /// `https` server, or the client's certificate cannot be used, [`ClientError::Token`] when the token cannot be used,
+    /// or would be sent in plain text.
     pub fn build(self) -> Result<Client, ClientError> {
         let known = Servers::parse(&self.servers)?;
         let connect = if known.len() > 1 { CONNECT_TIMEOUT_OF_SEVERAL } else { CONNECT_TIMEOUT };
@@ -88,31 +132,46 @@ impl ClientBuilder {
             // The HTTP library must not repeat a conditional write.
             .retry(reqwest::retry::never())
             .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")));
-        let http = match &self.proxy {
-            Some(url) => http.proxy(proxy(url)?),
-            None => http,
+        let http = match (&self.proxy, known.socket()) {
+            (Some(_), Some(_)) => {
+                let problem = "cannot be used: the server is a Unix socket".to_owned();
+                return Err(ClientError::Proxy { problem });
+            }
+            (Some(url), None) => http.proxy(proxy(url)?),
+            (None, Some(socket)) => http.unix_socket(socket),
+            (None, None) => http,
         };
         let http = http.build().map_err(|error| ClientError::Address {
             url: self.servers.clone(),
             problem: error.to_string(),
         })?;
+        let proxied = self.proxy.is_some();
+        let credentials = |source| Credentials::new(source, self.plaintext_token, &known, proxied);
+        let credentials = self.token.as_ref().map(credentials).transpose()?;
         let mut environment = vec![("TENURE_SERVER", OsString::from(known.to_string()))];
         environment.extend(self.ca.as_deref().map(|ca| ("TENURE_CA", absolute(ca))));
+        if let Some((cert, key)) = &self.identity {
+            environment.push(("TENURE_TLS_CERT", absolute(cert)));
+            environment.push(("TENURE_TLS_KEY", absolute(key)));
+        }
         environment.extend(self.proxy.map(|url| ("TENURE_PROXY", url.into())));
         Ok(Client {
             http,
+            credentials,
             servers: Arc::new(known),
             environment: environment.into(),
             clock: Arc::new(SystemClock::new()),
+            denials: watch::Sender::new(None),
         })
     }
 
     /// Reading the operating system's certificates takes as long as a call, so they are only read when they are needed.
     fn tls(&self, known: &Servers) -> Result<ClientConfig, TlsError> {
         let proxy = self.proxy.as_deref().is_some_and(|url| url.starts_with("https://"));
+        let identity = self.identity.as_ref().map(|(cert, key)| Identity { cert, key });
         match &self.ca {
-            Some(file) => tls::client(Roots::Only(file)),
-            None if known.any_secure() || proxy => tls::client(Roots::System),
+            Some(file) => tls::client_as(Roots::Only(file), identity),
+            None if known.any_secure() || proxy => tls::client_as(Roots::System, identity),
             None => Ok(tls::none()),
         }
     }

@@ -5,13 +5,15 @@ use std::{
     time::Duration,
 };
 
-use reqwest::{Method, RequestBuilder, Url};
+use reqwest::{Method, RequestBuilder, Response, Url};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
+    credentials,
     error::{ClientError, quote},
     handle::Client,
+    overload,
     servers::Target,
 };
 
@@ -84,8 +86,27 @@ impl Call {
 }
 
 impl Client {
-    /// Sends to the server whose turn it is. The next one is only tried if the call cannot have arrived.
+    /// Sends to the server whose turn it is. The next one is only tried if the call cannot have had an effect. While all
+    /// servers are overloaded, they are asked again for some seconds.
     pub(super) async fn call<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ClientError> {
+        let (start, mut refusals) = (self.clock.now(), 0);
+        loop {
+            let error = match self.call_each(call).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            refusals += 1;
+            match overload::pause(&error, refusals) {
+                Some(pause) if self.clock.now() + pause < start + overload::PATIENCE => {
+                    tokio::time::sleep(pause).await;
+                }
+                _ => return Err(error),
+            }
+        }
+    }
+
+    /// Sends to each server, until one does not refuse for its load and can be reached.
+    async fn call_each<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ClientError> {
         let mut servers = self.servers.len();
         loop {
             let server = self.servers.current();
@@ -98,6 +119,9 @@ impl Client {
                         return Err(ClientError::Unreachable { sent, source });
                     }
                 }
+                Err(error) if overload::is_overload(&error) && servers > 0 => {
+                    self.servers.failed(server);
+                }
                 outcome => return outcome,
             }
         }
@@ -109,7 +133,7 @@ impl Client {
         call: &Call,
         home: Option<&Url>,
     ) -> Result<T, ClientError> {
-        let targets = self.servers.order(home);
+        let targets = self.targets(home);
         let mut failed = None;
         for target in &targets {
             match self.ask(target, call).await {
@@ -124,7 +148,8 @@ impl Client {
         Err(failed.unwrap_or_else(|| unreachable!("there is at least one server")))
     }
 
-    /// Sends once, to the server whose turn it is. The turn moves on if the server gives no answer or cannot help now.
+    /// Sends once, to the server whose turn it is. The turn moves on if the server gives no answer, cannot help now, or
+    /// does not allow it.
     pub(super) async fn ask_next<T: DeserializeOwned>(
         &self,
         call: &Call,
@@ -132,18 +157,31 @@ impl Client {
         turn: &AtomicUsize,
         patience: Duration,
     ) -> Result<T, ClientError> {
-        let targets = self.servers.order(home);
+        let targets = self.targets(home);
         let at = turn.load(Ordering::Relaxed) % targets.len();
         let call = call.clone().timeout(patience);
         let outcome = self.ask(&targets[at], &call).await;
         let passing = match &outcome {
             Ok(_) => false,
-            Err(error) => error.problem().is_none_or(|problem| problem.retryable),
+            Err(error) => {
+                // Another server may know a caller that this one does not know yet, or no longer.
+                error.is_no_permission() || error.problem().is_none_or(|problem| problem.retryable)
+            }
         };
         if passing {
             turn.store(at + 1, Ordering::Relaxed);
         }
         outcome
+    }
+
+    /// The servers to ask, in order, without those that must not see the token.
+    pub(super) fn targets(&self, home: Option<&Url>) -> Vec<Target> {
+        let mut targets = self.servers.order(home);
+        let credentials = self.credentials.as_ref();
+        targets.retain(|target| {
+            !target.stranger || credentials.is_none_or(|own| own.may_go_to(&target.url))
+        });
+        targets
     }
 
     async fn ask<T: DeserializeOwned>(
@@ -169,13 +207,13 @@ impl Client {
         server: &Url,
         call: &Call,
     ) -> Result<T, ClientError> {
-        answer(call.request(&self.http, server)).await
+        let request = || call.request(&self.http, server);
+        answer(credentials::send(self.credentials.as_ref(), server, request).await?).await
     }
 }
 
-/// Sends a request, and reads the answer or the problem.
-async fn answer<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, ClientError> {
-    let response = request.send().await.map_err(ClientError::from_transport)?;
+/// Reads the answer or the problem.
+async fn answer<T: DeserializeOwned>(response: Response) -> Result<T, ClientError> {
     let status = response.status();
     let body = response.bytes().await.map_err(ClientError::from_transport)?;
     if !status.is_success() {

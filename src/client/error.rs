@@ -31,6 +31,12 @@ pub enum ClientError {
         /// What is wrong with it.
         problem: String,
     },
+    /// The caller's token cannot be used. It is not shown.
+    #[error("the token {problem}")]
+    Token {
+        /// What is wrong with it.
+        problem: String,
+    },
     /// TLS cannot be set up, so that no server can be verified.
     #[error(transparent)]
     Tls(#[from] TlsError),
@@ -105,6 +111,13 @@ impl ClientError {
     #[must_use]
     pub fn may_have_happened(&self) -> bool {
         matches!(self, Self::Unreachable { sent: true, .. })
+    }
+
+    /// Whether the server does not know the caller, or does not allow it the call. Nothing was carried out, and nothing
+    /// that the caller holds is over because of it.
+    #[must_use]
+    pub fn is_no_permission(&self) -> bool {
+        self.problem().is_some_and(|problem| matches!(problem.status, 401 | 403))
     }
 
     /// The code of the server's refusal, if this version knows it.

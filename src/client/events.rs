@@ -7,8 +7,10 @@ use serde_json::Value;
 
 use super::{
     call::Call,
+    credentials,
     error::ClientError,
     handle::Client,
+    overload,
     sse::{Frame, Parser},
 };
 
@@ -127,13 +129,14 @@ impl EventStream {
                 Ok(Err(error)) => ClientError::from_transport(error).to_string(),
                 Err(_) => format!("silent for {} s", SILENCE.as_secs()),
             };
-            return Ok(self.lost(problem));
+            return Ok(self.lost(problem, None));
         }
     }
 
-    fn lost(&mut self, problem: String) -> StreamItem {
+    fn lost(&mut self, problem: String, asked: Option<Duration>) -> StreamItem {
         self.connection = None;
-        self.pause = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        let own = (self.pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        self.pause = asked.unwrap_or(own);
         StreamItem::Disconnected { problem, retry_in: self.pause }
     }
 
@@ -145,11 +148,13 @@ impl EventStream {
                 self.connected = true;
                 Ok(StreamItem::Connected)
             }
-            // A server that restarts refuses connections, and one that drains answers 503.
-            Err(error) if self.connected && is_transient(&error) => {
+            // A server that restarts refuses connections, and one that drains or is overloaded answers 503.
+            Err(error)
+                if self.connected && is_transient(&error) || overload::is_overload(&error) =>
+            {
                 let servers = &self.client.servers;
                 servers.failed(&servers.current().clone());
-                Ok(self.lost(error.to_string()))
+                Ok(self.lost(error.to_string(), overload::pause(&error, 1)))
             }
             Err(error) => Err(error),
         }
@@ -161,16 +166,16 @@ impl EventStream {
         let call =
             Call::get("events").query([("prefix", prefix), ("owner", owner), ("types", types)]);
         let server = self.client.servers.current().clone();
+        let url = call.url(&server);
         // The whole request has no timeout, since the stream is endless.
-        let mut request =
-            self.client.http.get(call.url(&server)).header("Accept", "text/event-stream");
-        if let Some(after) = after {
-            request = request.header("Last-Event-ID", after);
-        }
-        let response = tokio::time::timeout(patience, request.send())
+        let request = || {
+            let request = self.client.http.get(url.clone()).header("Accept", "text/event-stream");
+            after.iter().fold(request, |request, after| request.header("Last-Event-ID", after))
+        };
+        let sent = credentials::send(self.client.credentials.as_ref(), &url, request);
+        let response = tokio::time::timeout(patience, sent)
             .await
-            .map_err(|_| ClientError::no_answer(&server, patience))?
-            .map_err(ClientError::from_transport)?;
+            .map_err(|_| ClientError::no_answer(&server, patience))??;
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -183,7 +188,10 @@ impl EventStream {
 fn is_transient(error: &ClientError) -> bool {
     match error {
         ClientError::Refused(problem) => problem.retryable,
-        ClientError::Address { .. } | ClientError::Proxy { .. } | ClientError::Tls(_) => false,
+        ClientError::Address { .. }
+        | ClientError::Proxy { .. }
+        | ClientError::Token { .. }
+        | ClientError::Tls(_) => false,
         ClientError::Unreachable { .. }
         | ClientError::NoAnswer { .. }
         | ClientError::NotUnderstood { .. } => true,

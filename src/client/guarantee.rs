@@ -32,7 +32,7 @@ pub enum Loss {
     Fenced,
     /// The server does not know it, or does not say.
     Unknown,
-    /// The guarantee ran out, and no server had answered.
+    /// The guarantee ran out, and no server had renewed it.
     Unreachable,
 }
 

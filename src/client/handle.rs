@@ -2,7 +2,9 @@
 
 use std::{ffi::OsString, fmt, sync::Arc};
 
-use super::servers::Servers;
+use tokio::sync::watch;
+
+use super::{credentials::Credentials, servers::Servers};
 use crate::clock::Clock;
 
 /// A client of one server, or of several servers on one store. Clones share their connections.
@@ -10,9 +12,12 @@ use crate::clock::Clock;
 pub struct Client {
     pub(super) http: reqwest::Client,
     pub(super) servers: Arc<Servers>,
+    pub(super) credentials: Option<Credentials>,
     /// The environment variables with which programs reach the same servers in the same way.
     pub(super) environment: Arc<[(&'static str, OsString)]>,
     pub(super) clock: Arc<dyn Clock>,
+    /// What was last told of heartbeats that a server denied.
+    pub(super) denials: watch::Sender<Option<Arc<str>>>,
 }
 
 impl fmt::Debug for Client {
@@ -28,16 +33,47 @@ impl Client {
         &self.clock
     }
 
-    /// The URLs of the known servers, with commas between them.
+    /// The URLs of the known servers, with commas between them, or the address of the Unix socket.
     #[must_use]
     pub fn servers(&self) -> String {
         self.servers.to_string()
     }
 
     /// The environment variables with which the program `tenure` reaches the same servers in the same way:
-    /// `TENURE_SERVER`, and also `TENURE_CA` and `TENURE_PROXY` if they were set.
+    /// `TENURE_SERVER`, and also `TENURE_CA`, `TENURE_TLS_CERT`, `TENURE_TLS_KEY` and `TENURE_PROXY` if they were set. The
+    /// token is not among them: a program that calls a server needs one of its own.
     #[must_use]
     pub fn environment(&self) -> &[(&'static str, OsString)] {
         &self.environment
+    }
+
+    /// The arguments with which the program `tenure` calls with the same token, if it comes from a file.
+    #[must_use]
+    pub fn token_arguments(&self) -> Vec<OsString> {
+        self.credentials.as_ref().map_or_else(Vec::new, Credentials::arguments)
+    }
+
+    /// A sentence for people, each time that a server begins to deny the heartbeats of a lease or session because it
+    /// does not know the caller or does not allow it the call, and when it allows them again. What is denied stays held
+    /// until its deadline.
+    #[must_use]
+    pub fn denials(&self) -> watch::Receiver<Option<Arc<str>>> {
+        self.denials.subscribe()
+    }
+
+    pub(super) fn tell_denied(&self, what: &str, why: Option<&str>) {
+        let sentence = match why {
+            Some(why) => {
+                tracing::warn!(what, why, "a heartbeat was denied");
+                format!(
+                    "the heartbeat of {what} was denied: {why}; it stays held until its deadline"
+                )
+            }
+            None => {
+                tracing::info!(what, "heartbeats are allowed again");
+                format!("the heartbeats of {what} are allowed again")
+            }
+        };
+        self.denials.send_replace(Some(sentence.into()));
     }
 }

@@ -18,6 +18,9 @@ const SLICE: Duration = Duration::from_secs(1);
 /// The shortest pause after a failed attempt.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 
+/// How many times in a ttl a heartbeat that was denied is tried again: a server's file of principals may be mended.
+const DENIED_PAUSES: u32 = 12;
+
 #[derive(Clone, Debug)]
 pub(super) enum KeepOutcome {
     /// It goes on. The next heartbeat is wanted after this long at the latest, if there is a limit.
@@ -26,12 +29,15 @@ pub(super) enum KeepOutcome {
     Lost(Loss),
     /// No answer, or one that asks to try again, after this long if the answer says so.
     Failed(Option<Duration>),
+    /// The server does not know the caller, or does not allow it this, for this reason. That ends nothing.
+    Denied(String),
 }
 
 impl KeepOutcome {
     /// The outcome of a failed heartbeat. The problem with the code `lost` says that it is over.
     pub(super) fn of_failure(error: &ClientError, lost: Code) -> Self {
         match error.problem() {
+            Some(problem) if error.is_no_permission() => Self::Denied(problem.to_string()),
             Some(problem) if problem.known() == Some(lost) => {
                 Self::Lost(Loss::from_reason(problem.reason.as_deref()))
             }
@@ -53,6 +59,9 @@ pub(super) trait Kept: Sync {
     fn overdue(&self);
 
     fn over(&self, loss: Loss);
+
+    /// Called when heartbeats begin to be denied, with the reason, and when they are allowed again.
+    fn denied(&self, why: Option<&str>);
 }
 
 /// When actions are due, all counted back from the end of the guarantee.
@@ -99,6 +108,7 @@ pub(super) async fn keep(kept: &impl Kept, ttl: Duration, mut chance: Chance) {
     let (guarantee, pace) = (kept.guarantee(), Pace::new(ttl));
     let clock = guarantee.clock.clone();
     let mut due = pace.due(guarantee.deadline().until, &mut chance);
+    let mut denied = false;
     while guarantee.valid() {
         let (now, until) = (clock.now(), guarantee.deadline().until);
         if now >= pace.overdue(until) {
@@ -117,6 +127,9 @@ pub(super) async fn keep(kept: &impl Kept, ttl: Duration, mut chance: Chance) {
         };
         match outcome {
             KeepOutcome::Alive(soon) => {
+                if std::mem::take(&mut denied) {
+                    kept.denied(None);
+                }
                 due = pace.due(guarantee.deadline().until, &mut chance);
                 due = soon.map_or(due, |soon| due.min(clock.now() + soon));
             }
@@ -126,6 +139,14 @@ pub(super) async fn keep(kept: &impl Kept, ttl: Duration, mut chance: Chance) {
             KeepOutcome::Failed(asked) => {
                 let left = until.since(clock.now());
                 due = clock.now() + pace.pause(asked, left, &mut chance);
+            }
+            KeepOutcome::Denied(why) => {
+                // The holder learns at once why its guarantee will run out.
+                if !std::mem::replace(&mut denied, true) {
+                    kept.denied(Some(&why));
+                }
+                let left = until.since(clock.now());
+                due = clock.now() + pace.pause(Some(ttl / DENIED_PAUSES), left, &mut chance);
             }
         }
     }

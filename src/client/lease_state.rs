@@ -113,7 +113,7 @@ impl LeaseState {
         let refused = asked.err()?;
         match KeepOutcome::of_failure(&refused, Code::LeaseLost) {
             KeepOutcome::Lost(loss) => Some(loss),
-            KeepOutcome::Alive(_) | KeepOutcome::Failed(_) => None,
+            KeepOutcome::Alive(_) | KeepOutcome::Failed(_) | KeepOutcome::Denied(_) => None,
         }
     }
 }
@@ -142,6 +142,10 @@ impl Kept for LeaseState {
     }
 
     fn over(&self, _: Loss) {}
+
+    fn denied(&self, why: Option<&str>) {
+        self.client.tell_denied(&format!("the lease {:?}", self.key()), why);
+    }
 }
 
 /// Whether the tenure is over.

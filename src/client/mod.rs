@@ -15,6 +15,10 @@
 //! when its lease is lost. The task must check, and the resource that it writes to must refuse lower tokens. A plain
 //! call that failed after it was sent may have been carried out.
 //!
+//! A token that proves who calls ([`ClientBuilder::token`], [`ClientBuilder::token_file`]) is sent over HTTPS, or to this
+//! machine. A call that is refused because the server does not know the caller, or does not allow it the call, never
+//! ends a lease: the guarantee stands until its deadline.
+//!
 //! The client uses HTTP, or HTTPS for servers whose URLs say so. [`Client::builder`] accepts your own certificate
 //! authority. If one of the servers is `https`, a server that is only known from an answer is never asked in plain
 //! text. The client uses no proxy from the environment (`HTTP_PROXY`…).
@@ -58,6 +62,7 @@ mod arguments;
 pub mod blocking;
 mod builder;
 mod call;
+mod credentials;
 mod error;
 mod events;
 mod guarantee;
@@ -66,6 +71,7 @@ mod hold;
 mod keep;
 mod lease;
 mod lease_state;
+mod overload;
 mod pool;
 mod servers;
 mod session;

@@ -354,7 +354,7 @@ impl Member {
                                 (self.pool.waits)(Waiting::Failed(&error));
                                 report = Box::pin(sleep(REPORTS[1]));
                             }
-                            refused(error, pause)?
+                            refused(error, pause, !tasks.is_empty())?
                         }
                     };
                 }
@@ -511,8 +511,12 @@ fn is_final(error: &ClientError) -> bool {
 }
 
 /// How long to pause after a failed call.
-fn refused(error: ClientError, pause: Duration) -> Result<Duration, ClientError> {
+fn refused(error: ClientError, pause: Duration, holds: bool) -> Result<Duration, ClientError> {
     let longer = (pause * 2).clamp(PAUSES[0], PAUSES[1]);
+    // Whoever may acquire nothing now still has what it holds, until the session ends.
+    if error.is_no_permission() && holds {
+        return Ok(PAUSES[1]);
+    }
     if error.problem().is_none() {
         tracing::debug!(%error, "cannot acquire a lease; retrying");
         return Ok(longer);

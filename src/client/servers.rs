@@ -2,6 +2,7 @@
 
 use std::{
     fmt::{self, Display},
+    path::{Path, PathBuf},
     sync::atomic::{AtomicUsize, Ordering},
 };
 
@@ -9,10 +10,17 @@ use reqwest::Url;
 
 use super::error::ClientError;
 
+/// What an address of a server's Unix socket begins with.
+const UNIX: &str = "unix:";
+/// The URL of calls through a Unix socket.
+const LOCAL: &str = "http://localhost";
+
 /// One or several servers on one store, tried in turn.
 #[derive(Debug)]
 pub(super) struct Servers {
     all: Vec<Url>,
+    /// The Unix socket through which every call goes.
+    socket: Option<PathBuf>,
     /// The server to ask first: the one that answered last.
     current: AtomicUsize,
 }
@@ -25,14 +33,28 @@ pub(super) struct Target {
 }
 
 impl Servers {
-    /// Reads URLs that are separated by commas.
+    /// Reads URLs that are separated by commas, or the address of one Unix socket.
     pub(super) fn parse(list: &str) -> Result<Self, ClientError> {
+        if list.split(',').any(|server| server.trim().starts_with(UNIX)) {
+            let all = vec![server_url(LOCAL)?];
+            let socket = Some(socket_path(list.trim())?);
+            return Ok(Self { all, socket, current: AtomicUsize::new(0) });
+        }
         let all = list.split(',').map(|url| server_url(url.trim())).collect::<Result<_, _>>()?;
-        Ok(Self { all, current: AtomicUsize::new(0) })
+        Ok(Self { all, socket: None, current: AtomicUsize::new(0) })
+    }
+
+    /// The Unix socket through which every call goes, if it is one.
+    pub(super) fn socket(&self) -> Option<&Path> {
+        self.socket.as_deref()
     }
 
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Url> {
+        self.all.iter()
     }
 
     /// Whether one of them uses TLS.
@@ -57,7 +79,8 @@ impl Servers {
 
     /// The servers to ask about something at home at `home`: first the home node if it is configured, then the other
     /// configured servers, and last a home node that is not configured. If a configured server uses TLS, a home node
-    /// that is not configured is never asked in plain text.
+    /// that is not configured is never asked in plain text. No other node is
+    /// reached through a Unix socket.
     pub(super) fn order(&self, home: Option<&Url>) -> Vec<Target> {
         let known = |url: &Url| self.all.contains(url);
         let target = |url: &Url| Target { url: url.clone(), stranger: !known(url) };
@@ -65,7 +88,8 @@ impl Servers {
         let at = self.current.load(Ordering::Relaxed);
         let turn = (0..self.all.len()).map(|n| &self.all[(at + n) % self.all.len()]);
         let secret = self.any_secure();
-        let last = home.filter(|home| !known(home) && (!secret || home.scheme() == "https"));
+        let is_safe = |home: &Url| !secret || home.scheme() == "https";
+        let last = home.filter(|home| self.socket.is_none() && !known(home) && is_safe(home));
         let rest = turn.filter(|url| Some(*url) != first);
         first.into_iter().chain(rest).chain(last).map(target).collect()
     }
@@ -73,10 +97,27 @@ impl Servers {
 
 impl Display for Servers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(socket) = &self.socket {
+            return write!(f, "{UNIX}{}", socket.display());
+        }
         let shown: Vec<&str> =
             self.all.iter().map(|url| url.as_str().trim_end_matches('/')).collect();
         f.write_str(&shown.join(","))
     }
+}
+
+/// The absolute path in the address of a Unix socket.
+fn socket_path(address: &str) -> Result<PathBuf, ClientError> {
+    let bad = |problem: &str| ClientError::Address {
+        url: address.to_owned(),
+        problem: problem.to_owned(),
+    };
+    let path = address.strip_prefix(UNIX).filter(|_| !address.contains(','));
+    let path = path.ok_or_else(|| bad("a Unix socket must be the only server"))?;
+    if path.is_empty() {
+        return Err(bad("must be written unix:/path"));
+    }
+    std::path::absolute(path).map_err(|error| bad(&error.to_string()))
 }
 
 pub(super) fn server_url(text: &str) -> Result<Url, ClientError> {
@@ -84,12 +125,12 @@ pub(super) fn server_url(text: &str) -> Result<Url, ClientError> {
         |why: &dyn Display| ClientError::Address { url: text.to_owned(), problem: why.to_string() };
     let url = Url::parse(text).map_err(|error| bad(&error))?;
     if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
-        return Err(bad(&"must be written http://host:port or https://host:port"));
+        return Err(bad(&"must be written http://host:port, https://host:port or unix:/path"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(ClientError::Address {
             url: url.origin().ascii_serialization(),
-            problem: "must not name a user: there are no accounts".into(),
+            problem: "must not name a user: a token says who calls (--token-file)".into(),
         });
     }
     Ok(url)
@@ -132,6 +173,18 @@ mod tests {
             let fault = Servers::parse(list).unwrap_err();
             assert!(matches!(fault, ClientError::Address { .. }), "{list}");
             assert!(!fault.to_string().contains("u:p"), "{fault}");
+        }
+    }
+
+    #[test]
+    fn through_a_socket_there_is_one_server_and_no_stranger() {
+        let servers = Servers::parse("unix:/run/tenure/socket").unwrap();
+        assert_eq!(servers.socket(), Some(Path::new("/run/tenure/socket")));
+        assert_eq!(servers.to_string(), "unix:/run/tenure/socket");
+        assert_eq!(order(&servers, Some("http://c")), known(&["localhost"]));
+        for list in ["unix:", "unix:/a,unix:/b", "http://a,unix:/b", "unix:/a,http://b"] {
+            let fault = Servers::parse(list).unwrap_err();
+            assert!(matches!(fault, ClientError::Address { .. }), "{list}");
         }
     }
 

@@ -389,4 +389,8 @@ impl Kept for SessionState {
     fn over(&self, loss: Loss) {
         self.end_leases(loss);
     }
+
+    fn denied(&self, why: Option<&str>) {
+        self.client.tell_denied(&format!("session {}", self.digest), why);
+    }
 }

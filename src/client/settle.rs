@@ -15,6 +15,7 @@ use super::{
     Client, ClientError, Grant, Grants, Problem,
     call::{ANSWER_TIMEOUT, Call},
     guarantee::Sent,
+    overload,
 };
 use crate::{
     api::Code,
@@ -97,7 +98,7 @@ impl Client {
         let mut under_way =
             UnderWay { client: self.clone(), ask: Ask { path: ask.path, body }, live: false };
         let (start, mut turn, mut pause) = (self.clock.now(), 0, PAUSES[0]);
-        let targets = self.servers.order(None);
+        let targets = self.targets(None);
         loop {
             let target = &targets[turn % targets.len()];
             let left = (start + wait).since(self.clock.now());
@@ -128,10 +129,12 @@ impl Client {
                 }
                 // The request cannot have arrived.
                 ClientError::Unreachable { sent: false, .. } => under_way.live = was_live,
+                // The server did nothing.
+                error if overload::is_overload(error) => under_way.live = was_live,
                 _ => {}
             }
             turn += 1;
-            if error.problem().is_none() {
+            if error.problem().is_none() || overload::is_overload(&error) {
                 self.servers.failed(&target.url);
             }
             // A caller that waits also waits for a server. A request that may have been granted gets some more time.
@@ -148,6 +151,8 @@ impl Client {
             if turn % targets.len() == 0 {
                 let asked = error.problem().and_then(|problem| problem.retry_after_ms);
                 let rest = asked.map_or(pause, Duration::from_millis).min(PAUSES[1]);
+                let rounds = u32::try_from(turn / targets.len()).unwrap_or(u32::MAX);
+                let rest = overload::pause(&error, rounds).unwrap_or(rest);
                 tokio::time::sleep(rest.min(end.since(now))).await;
                 pause = (pause * 2).min(PAUSES[1]);
             }
@@ -198,7 +203,11 @@ async fn give_back(client: Client, ask: Ask) {
                 return;
             }
             Err(ClientError::Refused(problem)) if !asks_to_come_again(&problem) => return,
-            Err(_) => {}
+            Err(error) => {
+                if let Some(pause) = overload::pause(&error, 1) {
+                    tokio::time::sleep(pause).await;
+                }
+            }
         }
     }
 }

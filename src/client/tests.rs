@@ -9,8 +9,14 @@ use super::*;
 
 /// Answers one connection after the other with the given bytes, and returns the requests.
 fn server(answers: Vec<String>) -> (Client, mpsc::Receiver<String>) {
+    let (url, requests) = serve(answers);
+    (Client::new(&url).unwrap(), requests)
+}
+
+/// The same, with the server's URL instead of a client.
+fn serve(answers: Vec<String>) -> (String, mpsc::Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let client = Client::new(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
     let (seen, requests) = mpsc::channel();
     std::thread::spawn(move || {
         for answer in answers {
@@ -27,7 +33,7 @@ fn server(answers: Vec<String>) -> (Client, mpsc::Receiver<String>) {
             socket.write_all(answer.as_bytes()).unwrap();
         }
     });
-    (client, requests)
+    (url, requests)
 }
 
 fn http(status: u16, kind: &str, body: &str) -> String {
@@ -213,4 +219,49 @@ fn what_a_caller_asks_for_is_a_body_that_coordinators_take() {
     let fair = AcquireAny { count: Some(Count::Fair), ..any };
     let body: AcquireAnyBody = serde_json::from_value(serde_json::json!(fair)).unwrap();
     assert_eq!(body.count, api::Count::Fair);
+}
+
+const UNKNOWN: &str = r#"{"title":"The caller is unknown","status":401,"code":"unauthenticated"}"#;
+
+#[tokio::test]
+async fn a_token_that_is_not_known_is_read_again_and_the_call_sent_once_more() {
+    let current = r#"{"current":false}"#;
+    let denied = || json(401, UNKNOWN);
+    let (url, requests) = serve(vec![denied(), json(200, current), denied(), json(200, current)]);
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "first\n").unwrap();
+    let client = Client::builder(&url).token_file(file.path()).build().unwrap();
+    std::fs::write(file.path(), "second\n").unwrap();
+    assert!(!client.check("k", 1).await.unwrap().current);
+    // With the same token, the call is not repeated.
+    let error = client.check("k", 1).await.unwrap_err();
+    assert!(error.is_no_permission() && error.to_string().contains("[unauthenticated]"), "{error}");
+    assert!(client.check("k", 1).await.is_ok());
+    let sent = requests.iter().take(4).map(|request| {
+        let token = request.lines().find_map(|line| line.strip_prefix("authorization: Bearer "));
+        token.map(str::to_owned)
+    });
+    assert_eq!(
+        sent.collect::<Vec<_>>(),
+        ["first", "second", "second", "second"].map(|t| Some(t.into()))
+    );
+    assert!(!format!("{client:?}").contains("second"));
+    assert!(client.environment().iter().all(|(name, _)| !name.contains("TOKEN")));
+}
+
+#[tokio::test]
+async fn a_client_without_a_token_sends_none_and_one_that_cannot_send_its_own_is_not_built() {
+    let (client, requests) = server(vec![json(401, UNKNOWN)]);
+    assert!(client.check("k", 1).await.unwrap_err().is_no_permission());
+    assert!(!requests.recv().unwrap().to_lowercase().contains("authorization"));
+    for (builder, told) in [
+        (Client::builder("http://a.example").token("x"), "plain text"),
+        (Client::builder("http://127.0.0.1:1").token(" "), "is empty"),
+        (Client::builder("http://127.0.0.1:1").token_file("/no/such"), "/no/such cannot be read"),
+    ] {
+        let error = builder.build().unwrap_err();
+        assert!(matches!(error, ClientError::Token { .. }), "{error}");
+        assert!(error.to_string().contains(told), "{error}");
+    }
+    assert!(Client::builder("http://a.example").token("x").plaintext_token(true).build().is_ok());
 }

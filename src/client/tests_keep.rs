@@ -9,11 +9,12 @@ use std::{
 };
 
 use super::{
-    Loss,
+    ClientError, Loss,
     guarantee::{Guarantee, Sent},
     keep::{KeepOutcome, Kept, Pace, keep},
 };
 use crate::{
+    api::Code,
     clock::{Chance, Clock, ManualClock, VirtualClock},
     lease::Moment,
 };
@@ -124,6 +125,9 @@ struct Fake {
     longest_patience: AtomicU64,
     over: std::sync::Mutex<Option<(Loss, Duration)>>,
     asks: Option<Duration>,
+    /// The server denies heartbeats in this span.
+    denies: std::ops::Range<Duration>,
+    denials: std::sync::Mutex<Vec<(Option<String>, Duration)>>,
 }
 
 const TTL: Duration = Duration::from_secs(15);
@@ -143,6 +147,8 @@ impl Fake {
             longest_patience: AtomicU64::new(0),
             over: std::sync::Mutex::default(),
             asks: None,
+            denies: Duration::ZERO..Duration::ZERO,
+            denials: std::sync::Mutex::default(),
         }
     }
 
@@ -160,6 +166,10 @@ impl Kept for Fake {
         self.beats.fetch_add(1, Ordering::Relaxed);
         let millis = u64::try_from(patience.as_millis()).unwrap();
         self.longest_patience.fetch_max(millis, Ordering::Relaxed);
+        if self.denies.contains(&self.passed()) {
+            let body = br#"{"title":"t","status":401,"code":"lease-lost","detail":"no token"}"#;
+            return KeepOutcome::of_failure(&ClientError::refused(401, body), Code::LeaseLost);
+        }
         if self.passed() > self.up {
             if self.asks.is_none() {
                 tokio::time::sleep(patience).await;
@@ -180,6 +190,10 @@ impl Kept for Fake {
 
     fn over(&self, loss: Loss) {
         *self.over.lock().unwrap() = Some((loss, self.passed()));
+    }
+
+    fn denied(&self, why: Option<&str>) {
+        self.denials.lock().unwrap().push((why.map(str::to_owned), self.passed()));
     }
 }
 
@@ -216,6 +230,31 @@ async fn a_silent_server_is_tried_several_times_and_the_holder_is_warned_before_
         assert!(tries >= 2, "{tries} tries after the warning, asked to wait for {asks:?}");
         assert!(tries < 3000, "{tries}");
         assert!(fake.longest_patience.load(Ordering::Relaxed) <= 2500);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_denied_heartbeat_is_told_once_and_ends_nothing_before_the_deadline() {
+    for (denies, lasts) in [(secs(20)..secs(26), true), (secs(20)..secs(3600), false)] {
+        let fake = Fake { denies, ..Fake::new(secs(3600), Duration::ZERO) };
+        tokio::select! {
+            () = keep(&fake, TTL, Chance::new(7)) => {}
+            () = tokio::time::sleep(secs(100)) => {}
+        }
+        assert_eq!(fake.guarantee.valid(), lasts);
+        let told = fake.denials.lock().unwrap().clone();
+        let (why, at) = &told[0];
+        assert!(why.as_ref().is_some_and(|why| why.contains("no token")), "{told:?}");
+        // With the first heartbeat that was denied.
+        assert!((secs(20)..secs(26)).contains(at), "{told:?}");
+        assert_eq!((told.len(), told.last().unwrap().0.is_none()), (1 + usize::from(lasts), lasts));
+        if !lasts {
+            let (loss, ended) = fake.over.lock().unwrap().take().unwrap();
+            let until = fake.guarantee.deadline().until.since(fake.start);
+            assert!(ended >= until && ended < until + Duration::from_millis(20), "{loss}");
+            // It is tried again until the end, and not all the time.
+            assert!(fake.beats.load(Ordering::Relaxed) < 60);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Client, ClientError, Hold};
+use super::{Client, ClientError, Hold, LeaseFilter};
 
 /// What a scripted server does with a request.
 #[derive(Clone)]
@@ -36,6 +36,9 @@ fn server(acts: Vec<Act>) -> (String, Receiver<(String, Value)>) {
                 request.extend_from_slice(&buffer[..read]);
                 let text = String::from_utf8_lossy(&request).into_owned();
                 let body = text.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+                if body.is_some() && text.starts_with("GET ") {
+                    break Value::Null;
+                }
                 if let Some(Ok(body)) = body.map(|body| serde_json::from_str(&body)) {
                     break body;
                 }
@@ -178,4 +181,29 @@ async fn a_caller_that_gives_up_gives_back_what_it_may_have_been_granted() {
     let rest = rest.await.unwrap();
     assert_eq!(rest[0].1["request_id"], first.1["request_id"]);
     assert_eq!((rest[1].0.as_str(), &rest[1].1["lease_id"]), ("/v1/release", &json!("00ff")));
+}
+
+#[tokio::test]
+async fn what_an_overloaded_server_refused_is_asked_of_another_at_once_or_again_when_it_said() {
+    let overloaded = |ms: u64| problem(503, "overloaded", json!({ "retry_after_ms": ms }));
+    let (first, _seen) = server(vec![overloaded(60_000), overloaded(60_000)]);
+    let (second, _seen) = server(vec![grant(50_000), Act::Answer(200, json!({ "leases": [] }))]);
+    let soon = Duration::from_secs(3);
+    let client = Client::new(&format!("{first},{second}")).unwrap();
+    let _lease = tokio::time::timeout(soon, client.hold(hold())).await.unwrap().unwrap();
+    let filter = LeaseFilter::default();
+    tokio::time::timeout(soon, client.leases(&filter)).await.unwrap().unwrap();
+
+    let list = Act::Answer(200, json!({ "leases": [] }));
+    let (url, seen) =
+        server(vec![overloaded(300), grant(50_000), overloaded(200), list, overloaded(60_000)]);
+    let client = Client::new(&url).unwrap();
+    let begun = client.clock().now();
+    let _lease = client.hold(hold()).await.unwrap();
+    client.leases(&filter).await.unwrap();
+    assert!(client.clock().now() >= begun + Duration::from_millis(500));
+    assert_eq!(ids(&seen, 2).iter().collect::<std::collections::HashSet<_>>().len(), 1);
+    // A pause that is longer than the caller would wait is the caller's to decide on.
+    let refused = client.leases(&filter).await.unwrap_err();
+    assert_eq!(refused.problem().unwrap().code, "overloaded");
 }

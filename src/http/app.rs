@@ -3,11 +3,13 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
+    caller::Cookies,
     door::{Budget, Door},
     peer::Forwarder,
     replays::Replays,
 };
 use crate::{
+    access::Current,
     lease::Nonce,
     manager::{Manager, store_tag},
     store::LeaseStore,
@@ -31,6 +33,10 @@ pub struct App {
     pub replays: Replays,
     /// Decides which requests reach a handler.
     pub door: Door,
+    /// The access file that is in force; `None`: everybody may do everything.
+    pub access: Option<Arc<Current>>,
+    /// The cookies of the status page.
+    pub cookies: Arc<Cookies>,
     /// The bytes that bodies may take.
     pub bodies: Arc<Budget>,
 }

@@ -12,7 +12,8 @@
 //! | `views` | show the coordinator's own values as documents, and its refusals as problems |
 //! | `request` | read bodies, queries and fields |
 //! | `app.rs`, `replays.rs` | what the handlers share |
-//! | `door` | what a request passes before a handler: connections and places, names and origins, the budget of bodies |
+//! | `door` | what a request passes before a handler: connections, TLS and places, names and origins, the shedding of load, the budget of bodies |
+//! | `caller` | who sends a request, and what it may do |
 //! | `peer` | calls between nodes: headers, seal, client |
 //! | `answer` | JSON and problem documents |
 //!
@@ -27,6 +28,7 @@
 
 mod answer;
 mod app;
+mod caller;
 mod door;
 mod events;
 mod forward;
@@ -48,8 +50,9 @@ mod testing;
 mod views;
 
 pub use app::{App, Source};
-pub use door::{Budget, Door, Names, RESERVED};
+pub use caller::{Cookies, Gatekeeper, PeerCertificate, PeerUid};
+pub use door::{Budget, Door, LongestLag, Names, RESERVED, Shedding, Tls};
 pub use openapi::document;
 pub use peer::{Forwarder, Seal};
 pub use replays::Replays;
-pub use server::{CONNECTION_LINES, Server, ServerOptions};
+pub use server::{CONNECTION_LINES, Listeners, Server, ServerOptions};

@@ -19,6 +19,7 @@ pub fn routes(config: &mut web::ServiceConfig) {
     #[cfg(feature = "testing")]
     config
         .route("/v1/testing/panic", web::post().to(super::testing::inject_panic))
+        .route("/v1/testing/busy", web::post().to(super::testing::keep_busy))
         .route("/v1/testing/handover", web::post().to(super::testing::ask_handover));
 }
 

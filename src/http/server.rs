@@ -1,9 +1,11 @@
 //! The HTTP server. Its workers are also the arbiters of the lease actors.
 
 use std::{
-    future::ready,
+    cell::RefCell,
+    future::{Ready, ready},
     io::ErrorKind,
     net::{SocketAddr, TcpListener},
+    os::unix::net::UnixListener,
     rc::Rc,
     sync::{
         Arc,
@@ -13,17 +15,22 @@ use std::{
 };
 
 use actix_http::{HttpService, error::DispatchError};
+use actix_server::GracefulShutdownSignal;
 use actix_service::{IntoServiceFactory as _, ServiceFactoryExt as _, fn_service, map_config};
 use actix_web::{
     Error,
     dev::{AppConfig, Extensions, Server as Running, ServerHandle},
-    rt::net::TcpStream,
+    rt::net::{TcpStream, UnixStream},
     web,
+};
+use futures_util::{
+    FutureExt as _,
+    future::{Either, LocalBoxFuture},
 };
 
 use super::{
     app::App,
-    door::{Addresses, Line, Places, RESERVED, Seat},
+    door::{Addresses, Line, Place, Places, RESERVED, Stream, Tls},
     events::render,
     routes::routes,
 };
@@ -52,27 +59,30 @@ pub struct ServerOptions {
     pub shutdown_timeout: Duration,
 }
 
+/// Where the server listens. All that is here is bound.
+pub struct Listeners {
+    pub tcp: TcpListener,
+    /// The port speaks TLS, and nothing else.
+    pub tls: Option<Tls>,
+    pub unix: Option<UnixListener>,
+}
+
 pub struct Server {
     running: Running,
 }
 
 impl Server {
-    /// Serves on a bound listener. Each worker registers its arbiter.
+    /// Serves on bound listeners. Each worker registers its arbiter.
     ///
     /// # Errors
-    /// When the listener cannot be used.
+    /// When a listener cannot be used.
     pub fn start(
         app: App,
-        listener: TcpListener,
+        listeners: Listeners,
         arbiters: Arc<Arbiters>,
         options: &ServerOptions,
     ) -> std::io::Result<Self> {
-        let source = app.source.clone();
-        let manager = Arc::downgrade(&app.manager);
-        app.manager.render_with(move |change| {
-            let setting = manager.upgrade().map(|manager| Setting::of(&manager, change));
-            render(&source, &setting.unwrap_or_else(Setting::unknown), change)
-        });
+        render_events(&app);
         let app = web::Data::new(app);
         let workers = Arc::new(AtomicUsize::new(0));
         let door = app.door.clone();
@@ -85,17 +95,13 @@ impl Server {
             .disable_signals();
         let stopping = server.graceful_shutdown_signal();
         let addresses = Addresses::new(options.per_address);
-        // This runs once for each worker, on the worker's thread.
-        let serve = move || {
-            let index = workers.fetch_add(1, Ordering::Relaxed);
-            if index < arbiters.count() {
-                claim_this_thread(index);
-                arbiters.set(index, actix::Arbiter::current());
-            }
+        let Listeners { tcp, tls, unix } = listeners;
+        let stops = stopping.clone();
+        let http = move || {
             let routes = actix_web::App::new().app_data(app.clone()).configure(routes);
             let routes = routes.wrap(door.clone()).into_factory();
-            let stopping = stopping.clone();
-            let http = HttpService::build()
+            let stopping = stops.clone();
+            HttpService::build()
                 .graceful_shutdown_signal(move || {
                     let stopping = stopping.clone();
                     async move { stopping.notified().await }
@@ -105,17 +111,38 @@ impl Server {
                 .client_disconnect_timeout(Duration::from_secs(1))
                 // A caller that closed its side of the connection is gone, and must not be granted anything.
                 .h1_allow_half_closed(false)
-                .on_connect_ext(|line: &Line, data: &mut Extensions| {
-                    data.insert::<Rc<Seat>>(line.seat().clone());
-                })
+                .on_connect_ext(|line: &Line, data: &mut Extensions| line.describe(data))
                 .h1(map_config(routes.map_err(|error: Error| error.error_response()), |()| {
                     AppConfig::default()
-                }));
-            let places = Places::new(max_connections);
-            let addresses = addresses.clone();
-            fn_service(move |stream| ready(accept(stream, &places, &addresses))).and_then(http)
+                }))
         };
-        Ok(Self { running: server.listen("http", listener, serve)?.run() })
+        let of_socket = http.clone();
+        // Each of these runs once for each worker, on the worker's thread.
+        let serve = move || {
+            let index = workers.fetch_add(1, Ordering::Relaxed);
+            if index < arbiters.count() {
+                claim_this_thread(index);
+                arbiters.set(index, actix::Arbiter::current());
+            }
+            let port = Port {
+                places: places(max_connections),
+                addresses: addresses.clone(),
+                tls: tls.clone(),
+                stopping: stopping.clone(),
+            };
+            fn_service(move |stream| port.accept(stream)).and_then(http())
+        };
+        let serve_socket = move || {
+            let (places, uncounted) = (places(max_connections), Addresses::new(0));
+            fn_service(move |stream| ready(accept_local(stream, &places, &uncounted)))
+                .and_then(of_socket())
+        };
+        let server = server.listen("http", tcp, serve)?;
+        let server = match unix {
+            Some(unix) => server.listen_uds("socket", unix, serve_socket)?,
+            None => server,
+        };
+        Ok(Self { running: server.run() })
     }
 
     /// A handle that stops the server from elsewhere.
@@ -133,17 +160,62 @@ impl Server {
     }
 }
 
-/// The line of a new connection, unless its address has as many as it may.
-fn accept(
-    stream: TcpStream,
-    places: &Rc<Places>,
-    addresses: &Arc<Addresses>,
-) -> Result<(Line, Option<SocketAddr>), DispatchError> {
-    let peer = stream.peer_addr().ok();
-    let Some(counted) = addresses.count(peer.map(|peer| peer.ip())) else {
-        return Err(DispatchError::Io(ErrorKind::ConnectionRefused.into()));
-    };
-    // If this fails, answers are only slower.
-    let _ = stream.set_nodelay(true);
-    Ok((Line::new(stream, places, counted), peer))
+/// Has changes rendered as the events that subscribers read.
+fn render_events(app: &App) {
+    let source = app.source.clone();
+    let manager = Arc::downgrade(&app.manager);
+    app.manager.render_with(move |change| {
+        let setting = manager.upgrade().map(|manager| Setting::of(&manager, change));
+        render(&source, &setting.unwrap_or_else(Setting::unknown), change)
+    });
+}
+
+/// A connection that can be read from, and the address of its client.
+type Accepted = Result<(Line, Option<SocketAddr>), DispatchError>;
+
+/// The places of this worker, which all its listeners share.
+fn places(most: usize) -> Rc<Places> {
+    thread_local! {
+        static PLACES: RefCell<Option<Rc<Places>>> = const { RefCell::new(None) };
+    }
+    PLACES.with_borrow_mut(|places| places.get_or_insert_with(|| Places::new(most)).clone())
+}
+
+/// What a worker needs to accept connections of the TCP port.
+#[derive(Clone)]
+struct Port {
+    places: Rc<Places>,
+    addresses: Arc<Addresses>,
+    tls: Option<Tls>,
+    stopping: GracefulShutdownSignal,
+}
+
+impl Port {
+    /// The line of a new connection, unless its address has as many as it may. A TLS handshake comes first.
+    fn accept(
+        &self,
+        stream: TcpStream,
+    ) -> Either<Ready<Accepted>, LocalBoxFuture<'static, Accepted>> {
+        let peer = stream.peer_addr().ok();
+        let Some(counted) = self.addresses.count(peer.map(|peer| peer.ip())) else {
+            let refused = DispatchError::Io(ErrorKind::ConnectionRefused.into());
+            return Either::Left(ready(Err(refused)));
+        };
+        // If this fails, answers are only slower.
+        let _ = stream.set_nodelay(true);
+        let place = Place::take(&self.places, counted);
+        let Some(tls) = &self.tls else {
+            return Either::Left(ready(Ok((Line::new(Stream::Plain(stream), place), peer))));
+        };
+        let accepting = tls.clone().accept(stream, place, self.stopping.clone());
+        let accepted = accepting.map(move |line| Ok((line.map_err(DispatchError::Io)?, peer)));
+        Either::Right(accepted.boxed_local())
+    }
+}
+
+/// The line of a new connection of the Unix socket. Its callers have no address.
+fn accept_local(stream: UnixStream, places: &Rc<Places>, uncounted: &Arc<Addresses>) -> Accepted {
+    let counted =
+        uncounted.count(None).ok_or(DispatchError::Io(ErrorKind::ConnectionRefused.into()))?;
+    Ok((Line::new(Stream::Local(stream), Place::take(places, counted)), None))
 }

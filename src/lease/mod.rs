@@ -53,8 +53,8 @@ pub use policy::{
 pub use pool::{CandidateOrder, arrange, balance};
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,
-    MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Revision, Token,
-    is_plugin_name,
+    MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Prefixes, Principal,
+    PrincipalDigest, Revision, Token, is_plugin_name,
 };
 pub use records::{
     Behavior, Change, ChangeKind, Check, CheckKind, CodecError, Ended, Fence, FencesAndDelay,

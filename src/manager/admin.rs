@@ -194,7 +194,7 @@ impl Manager {
         // The leases of the owner's sessions end with them.
         let (mut sessions, mut members, mut from) = (HashSet::default(), HashSet::default(), None);
         loop {
-            let (page, next) = self.sessions(Some(owner), from, PAGE).await?;
+            let (page, next) = self.sessions(Some(owner), from, PAGE, |_| true).await?;
             for session in page {
                 sessions.insert(session.digest);
                 if self.is_balanced(&session) {
@@ -213,7 +213,7 @@ impl Manager {
                 let tenure = found.record.as_ref().ok().and_then(|record| record.tenure.as_ref());
                 let fits = |tenure: &&Tenure| {
                     let session_ref = tenure.session_ref.as_ref();
-                    tenure.owner == *owner
+                    tenure.owner.has_name_of(owner)
                         && session_ref.is_none_or(|b| !sessions.contains(&b.session))
                 };
                 if tenure.filter(fits).is_some() && !members.contains(key) {

@@ -4,7 +4,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{CallError, Manager};
 use crate::{
-    lease::{Answer, Key, KeyState, Nonce, Owner, Record, Request, Token, View},
+    lease::{Answer, Key, KeyState, Nonce, Owner, Prefixes, Record, Request, Token, View},
     store::{Found, Gate, Health, Range, StoreError},
 };
 
@@ -20,6 +20,8 @@ const SCAN_MAX: usize = 100_000;
 pub struct Filter {
     /// Only keys with this prefix.
     pub prefix: String,
+    /// Only keys within these prefixes, if given. No position names another key.
+    pub within: Option<Prefixes>,
     /// Only keys of this pool.
     pub pool: Option<String>,
     /// Only leases of this owner.
@@ -122,7 +124,8 @@ impl Manager {
     /// [`CallError`] when the store cannot be read.
     pub async fn list(&self, filter: &Filter) -> Result<Listing, CallError> {
         let mut listing = Listing::default();
-        let mut scan = self.scan(filter.pool.clone(), &filter.prefix, filter.after.clone());
+        let within = filter.within.as_ref();
+        let mut scan = self.scan(filter.pool.clone(), &filter.prefix, filter.after.clone(), within);
         while scan.looked_at < SCAN_MAX {
             let Some(page) = scan.page(self).await? else { return Ok(listing) };
             for (key, found) in page {
@@ -130,7 +133,7 @@ impl Manager {
                     continue;
                 }
                 let view = self.view_found(&key, found).await?;
-                let owner_fits = filter.owner.is_none() || filter.owner == view.owner;
+                let owner_fits = fits(filter, view.owner.as_ref());
                 let session_fits = filter.session.is_none() || filter.session == view.session;
                 let state_fits = filter.state.is_none_or(|state| state == view.state);
                 if owner_fits && session_fits && state_fits {
@@ -158,7 +161,7 @@ impl Manager {
         enough: usize,
         wanted: impl Fn(&Record) -> bool,
     ) -> Result<(Vec<Key>, bool), StoreError> {
-        let mut scan = self.scan(pool.map(str::to_owned), prefix, None);
+        let mut scan = self.scan(pool.map(str::to_owned), prefix, None, None);
         let (mut keys, mut cut) = (Vec::new(), false);
         while let Some(page) = scan.page(self).await? {
             let allowed = |key: &Key| !key.is_internal() && self.check_named("key", key).is_ok();
@@ -191,7 +194,7 @@ impl Manager {
         mut such: impl FnMut(&Key, &Found) -> bool,
     ) -> Result<Vec<Key>, StoreError> {
         let mut keys = Vec::new();
-        let mut scan = self.scan(Some(pool.to_owned()), "", None);
+        let mut scan = self.scan(Some(pool.to_owned()), "", None, None);
         while scan.looked_at < SCAN_MAX && keys.len() < limit {
             let Some(page) = scan.page(self).await? else { break };
             let fit =
@@ -203,11 +206,20 @@ impl Manager {
         Ok(keys)
     }
 
-    fn scan(&self, pool: Option<String>, prefix: &str, after: Option<String>) -> Scan {
+    fn scan(
+        &self,
+        pool: Option<String>,
+        prefix: &str,
+        after: Option<String>,
+        within: Option<&Prefixes>,
+    ) -> Scan {
         let mut ranges = match &pool {
             Some(pool) => self.coordinator.policy_table().ranges(pool, prefix),
             None => vec![prefix.to_owned()],
         };
+        if let Some(within) = within {
+            ranges = ranges.iter().flat_map(|range| within.part_of(range)).collect();
+        }
         if let Some(after) = &after {
             let over = |range: &String| range < after && !after.starts_with(range.as_str());
             ranges.retain(|range| !over(range));
@@ -277,7 +289,12 @@ fn may_match(filter: &Filter, found: &Found) -> bool {
         return filter.owner.is_none() && filter.session.is_none();
     };
     let owner = || record.tenure.as_ref().map(|tenure| &tenure.owner);
-    (filter.owner.is_none() || owner() == filter.owner.as_ref())
+    fits(filter, owner())
         && (filter.session.is_none()
             || record.session_ref().map(|session_ref| session_ref.session) == filter.session)
+}
+
+/// Whether the filter lets this owner pass.
+fn fits(filter: &Filter, owner: Option<&Owner>) -> bool {
+    filter.owner.as_ref().is_none_or(|wanted| owner.is_some_and(|it| it.has_name_of(wanted)))
 }

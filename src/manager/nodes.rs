@@ -6,6 +6,7 @@ use super::{Manager, error::Home};
 use crate::{
     actor::NodeView,
     lease::{Epoch, Nonce},
+    telemetry::ShedClass,
 };
 
 /// How many writes one call has in flight over a network.
@@ -97,6 +98,17 @@ impl Manager {
     /// Counts a call that was forwarded to another node, and whether that node answered.
     pub(crate) fn count_forwarded(&self, answered: bool) {
         self.coordinator.metrics.forwarded(answered);
+    }
+
+    /// How many writes of this node's leases the store has not settled.
+    #[must_use]
+    pub fn writes_waiting(&self) -> usize {
+        self.coordinator.writes_waiting()
+    }
+
+    /// Counts a call that was refused because this node has too much to do.
+    pub(crate) fn count_shed(&self, class: ShedClass) {
+        self.coordinator.metrics.shed(class);
     }
 
     /// Waits until another node is known to be dead or to have left.

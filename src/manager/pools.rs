@@ -36,6 +36,12 @@ impl Manager {
         self.coordinator.policy_table().is_of(key, pool)
     }
 
+    /// The prefixes of the keys that belong to a pool. Some keys with such a prefix may belong to another one.
+    #[must_use]
+    pub fn prefixes_of_pool(&self, pool: &str) -> Vec<String> {
+        self.coordinator.policy_table().ranges(pool, "")
+    }
+
     /// Every pool that a policy names.
     ///
     /// # Errors

@@ -263,6 +263,7 @@ impl Manager {
         owner: Option<&Owner>,
         after: Option<Nonce>,
         limit: usize,
+        sees: impl Fn(&SessionView) -> bool,
     ) -> Result<(Vec<SessionView>, Option<Nonce>), CallError> {
         let after = after.map(|digest| Key::of_session(digest).as_str().to_owned());
         let mut pages =
@@ -272,8 +273,10 @@ impl Manager {
             for (key, found) in page {
                 let Some(digest) = key.session() else { continue };
                 let view = self.view_found(&key, found).await?;
-                if owner.is_none() || view.owner.as_ref() == owner {
-                    listed.extend(self.shown(digest, view));
+                let of =
+                    |wanted: &Owner| view.owner.as_ref().is_some_and(|it| it.has_name_of(wanted));
+                if owner.is_none_or(of) {
+                    listed.extend(self.shown(digest, view).filter(&sees));
                 }
                 if listed.len() == limit {
                     return Ok((listed, Some(digest)));

@@ -66,7 +66,7 @@ pub struct Faults(pub Vec<Fault>);
 
 impl Faults {
     /// The value, if there is no fault.
-    pub(super) fn or<T>(self, value: T) -> Result<T, Self> {
+    pub(crate) fn or<T>(self, value: T) -> Result<T, Self> {
         if self.0.is_empty() { Ok(value) } else { Err(self) }
     }
 }

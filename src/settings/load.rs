@@ -8,7 +8,7 @@ use super::{
     fault::{Fault, Faults, Origin},
     layers::{Layers, Leaf},
     listed::{self, LISTS},
-    plugins, policies,
+    plugins, policies, posture,
     sources::Sources,
     tree::{Setting, Settings, TABLE, setting},
     value::say,
@@ -55,6 +55,8 @@ impl Layers {
         loaded.settings.plugins = plugins::read(&of_plugins, &mut faults);
         let found = loaded.settings.faults().into_iter();
         faults.extend(found.map(|(path, problem)| loaded.fault(path, problem)));
+        let exposed = posture::fault(&loaded.settings);
+        faults.extend(exposed.map(|(path, problem)| loaded.fault(path, problem)));
         loaded.settings.policies = policies::read(&of_policies, &mut faults);
         let settings = &loaded.settings;
         let (read, plugins) = (&settings.policies[..], plugins::names(&settings.plugins));

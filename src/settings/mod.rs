@@ -22,6 +22,7 @@ mod networks;
 mod plaintext;
 mod plugins;
 mod policies;
+mod posture;
 mod secret;
 mod sections;
 mod shipped;
@@ -42,6 +43,7 @@ mod tests_plugins;
 #[cfg(test)]
 mod tests_policies;
 mod toml_file;
+mod toml_text;
 mod tree;
 mod units;
 mod urls;
@@ -60,9 +62,12 @@ pub use plugins::{
 };
 pub use policies::Policy;
 pub use secret::{FileError, Secret};
-pub use sections::{Actors, Checks, Events, Limits, LogFormat, Node, Server, Telemetry, Workers};
+pub use sections::{
+    Actors, Audit, Auth, Checks, Events, Limits, LogFormat, Node, Server, Telemetry, Workers,
+};
 pub use shipped::shipped_file;
 pub use sources::Sources;
 pub use stores::{DynamoDb, Embedded, Nats, Store, StoreKind};
+pub(crate) use toml_text::TomlText;
 pub use tree::Settings;
 pub use units::{ByteSize, format_duration, parse_duration};

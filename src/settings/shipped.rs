@@ -15,7 +15,8 @@ const HEAD: [&str; 3] = [
     "Sources, weakest first: these defaults < the file (`--config`) < the environment \
      (`TENURE__SERVER__LISTEN=0.0.0.0:7373`) < flags (`--listen`, `--data-dir`, `--store`, `--set section.key=value`). \
      `tenure config check` reports every error. `tenure config show --origin` shows the source of each value. Settings \
-     are read once, at startup. The [[policy]] and [[plugin]] tables are also reread on SIGHUP.",
+     are read once, at startup. The [[policy]] and [[plugin]] tables are also reread on SIGHUP, and so are the TLS files \
+     that [server] names.",
     "Durations are written \"250ms\", \"15s\", \"2m\", \"24h\"; sizes \"512KiB\", \"8MiB\", \"1GiB\".",
 ];
 const POLICIES: &str = "Policies: settings for the keys under a prefix. [[policy]] tables are read only from the file, not \

@@ -124,7 +124,7 @@ fn every_fault_of_every_layer_is_named_with_its_place() {
         (at(9), "limits.wait_max: invalid value: integer `600`, expected a duration"),
         (at(11), "store.kind: invalid value: string \"etcd\", expected \"embedded\", \"nats\" or"),
         (at(13), "store.embedded.segment_size: invalid value: string \"8MB\""),
-        (at(14), "evnts: no such key; the sections are actors, checks, events"),
+        (at(14), "evnts: no such key; the sections are actors, audit, auth, checks, events"),
         (at(16), "telemetry.log: invalid type: sequence, expected text"),
         (at(17), "plugin.kind: is missing"),
         (at(20), "events.heartbeat_interval: is 6s; must be from 10ms to 5s"),

@@ -12,6 +12,7 @@ use super::{
     fault::{Fault, Origin},
     layers::{Layers, Leaf},
     listed::{Cell, LISTS, ListedTable},
+    toml_text::TomlText,
 };
 
 pub(super) fn read(path: &Path, layers: &mut Layers) {
@@ -27,33 +28,26 @@ pub(super) fn read(path: &Path, layers: &mut Layers) {
 
 /// Reads the content of a file.
 pub(super) fn read_text(path: &Path, content: &str, layers: &mut Layers) {
-    let shared = Arc::new(path.to_owned());
-    let at = |line| Origin::File { path: Arc::clone(&shared), line };
-    let line_of = |offset: usize| content[..offset].matches('\n').count() + 1;
-    let (table, errors) = DeTable::parse_recoverable(content);
-    layers.faults.extend(errors.into_iter().map(|error| Fault {
-        origin: at(error.span().map(|span| line_of(span.start))),
-        key: None,
-        problem: error.message().to_owned(),
-    }));
+    let text = TomlText::new(path, content);
+    let line_of = |offset: usize| text.line(offset);
+    let table = text.parse(&mut layers.faults);
     let Layers { leaves, tables, faults } = layers;
-    flatten("", table.get_ref(), &mut |path, offset, value| {
+    flatten("", &table, &mut |path, offset, value| {
         if LISTS.contains(&path.as_str())
             && let Some(found) = cells_of_list(value, &line_of)
         {
             let listed = |(line, cells)| {
-                let (list, path) = (path.clone(), Arc::clone(&shared));
+                let (list, path) = (path.clone(), Arc::clone(text.path()));
                 ListedTable { list, path, line, cells }
             };
             return tables.extend(found.into_iter().map(listed));
         }
         if has_date(value) {
             let problem = "is a date, and no setting is one: write text in quotes".to_owned();
-            let origin = at(Some(line_of(offset)));
-            return faults.push(Fault { origin, key: Some(path), problem });
+            return faults.push(Fault { origin: text.at(offset), key: Some(path), problem });
         }
         let value = plain(value, ValueKind::String);
-        leaves.push(Leaf { path, value, origin: at(Some(line_of(offset))) });
+        leaves.push(Leaf { path, value, origin: text.at(offset) });
     });
 }
 

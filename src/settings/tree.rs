@@ -7,7 +7,7 @@ use config::{ConfigError, Value};
 use super::{
     plugins::{self, Plugin},
     policies::{self, Policy},
-    sections::{Actors, Checks, Events, Limits, Node, Server, Telemetry},
+    sections::{Actors, Audit, Auth, Checks, Events, Limits, Node, Server, Telemetry},
     stores::Store,
     table::{About, Section},
     value::Shown,
@@ -18,6 +18,8 @@ use super::{
 pub struct Settings {
     /// The HTTP server: its addresses, threads and connections.
     pub server: Server,
+    /// Who may call this coordinator.
+    pub auth: Auth,
     /// This coordinator: its name, its address, and its record in a shared store.
     pub node: Node,
     /// The kind of store that keeps the leases, and the settings of each kind.
@@ -30,6 +32,8 @@ pub struct Settings {
     pub events: Events,
     /// Which log lines are written, and in which format.
     pub telemetry: Telemetry,
+    /// The file of the audit log, and its rotation.
+    pub audit: Audit,
     /// How often an actor that failed is restarted.
     pub actors: Actors,
     /// The policies for the keys under a prefix; only a file has them.
@@ -56,6 +60,7 @@ macro_rules! placed {
 pub(super) static TABLE: LazyLock<Vec<Setting>> = LazyLock::new(|| {
     placed! {
         server,
+        auth,
         node,
         store,
         store.embedded,
@@ -65,6 +70,7 @@ pub(super) static TABLE: LazyLock<Vec<Setting>> = LazyLock::new(|| {
         checks,
         events,
         telemetry,
+        audit,
         actors,
     }
 });
@@ -168,7 +174,8 @@ impl Settings {
     #[must_use]
     pub fn advertise_url(&self, bound: SocketAddr) -> String {
         if self.node.advertise_url.is_empty() {
-            format!("http://{bound}")
+            let scheme = if self.server.tls_files().is_some() { "https" } else { "http" };
+            format!("{scheme}://{bound}")
         } else {
             self.node.advertise_url.clone()
         }

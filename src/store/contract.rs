@@ -120,7 +120,8 @@ pub trait SharedStore: Send + Sync {
     fn scan_nodes(&self) -> StoreFuture<Result<Vec<FoundNode>, StoreError>>;
 
     /// Reads the store's own record again. [`LeaseStore::meta`] returns it from now on. A frozen store thaws if
-    /// its epoch is above the one under which it froze.
+    /// its epoch is above the one under which it froze. A store with another secret than the one that it was opened
+    /// with freezes, and stays frozen until it is opened again.
     fn refresh_meta(&self) -> StoreFuture<Result<Arc<Meta>, StoreError>>;
 
     /// The revision of the store's own record. Each [`Self::register`] and each raised epoch changes it.

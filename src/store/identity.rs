@@ -17,7 +17,7 @@ pub struct Meta {
     pub secret: ClusterSecret,
 }
 
-/// The bytes that a store's lease ids are derived from. Only a backup needs them.
+/// The bytes that a store's lease ids are derived from. Only a backup and a rotation need them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SecretBytes(pub [u8; 32]);
 
@@ -66,6 +66,9 @@ pub struct Raise {
     /// [`SharedStore::end_restore`](super::SharedStore::end_restore), it can be opened only to restore it, and
     /// coordinators that have it open are frozen.
     pub restoring: bool,
+    /// A new secret. Without one, the store keeps the secret that it has. Whoever opened the store under the old secret
+    /// is frozen until it opens the store again.
+    pub secret: Option<SecretBytes>,
 }
 
 /// Why raising the epoch fails: a node registered after the caller had read the store's own record.
@@ -77,3 +80,7 @@ pub(super) const REGISTERED: &str =
 #[cfg(any(feature = "nats", feature = "dynamodb"))]
 pub(super) const RESTORING: &str = "a restore into it is under way, or was cut off: the store is incomplete. \
      If no restore is running, run the same `tenure restore` again";
+
+/// Why a node freezes when it finds another secret than the one that it opened the store with.
+#[cfg(any(feature = "nats", feature = "dynamodb"))]
+pub(super) const ROTATED: &str = "the cluster secret was rotated or restored since this node opened the store: restart this node";

@@ -46,5 +46,5 @@ pub use self::{
 pub use crate::lease::StoreError;
 
 #[cfg(any(feature = "nats", feature = "dynamodb"))]
-use self::identity::{REGISTERED, RESTORING};
+use self::identity::{REGISTERED, RESTORING, ROTATED};
 pub(crate) use self::retention::retention;

@@ -35,6 +35,32 @@ pub enum HeartbeatOutcome {
     Error,
 }
 
+/// How a TLS handshake with a client ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handshake {
+    /// With a new session.
+    Done,
+    /// With a session that the client resumed.
+    Resumed,
+    /// The two do not agree, or the client's certificate is not accepted.
+    Failed,
+    TimedOut,
+    /// The place was needed, or the server stopped.
+    Cut,
+}
+
+/// The class of a call that is shed when there is too much load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShedClass {
+    /// A new acquire.
+    Acquire,
+    /// The opening of a session.
+    Session,
+    List,
+    /// A stream of events, or a long poll for them.
+    Stream,
+}
+
 /// Handles to every series without a pool label.
 pub struct Metrics {
     lateness_seconds: Histogram,
@@ -49,6 +75,8 @@ pub struct Metrics {
     store_read: [Histogram; 2],
     sync_seconds: Histogram,
     synced_writes: Counter,
+    /// Writes that the store has not settled.
+    pub writes_waiting: Gauge,
     store_keys: Gauge,
     store_live_bytes: Gauge,
     store_log_bytes: Gauge,
@@ -87,7 +115,14 @@ pub struct Metrics {
     pub subscribers: Gauge,
     /// Subscribers that were cut off because they did not read.
     pub subscribers_dropped: Counter,
+    shed: [Counter; 4],
+    /// The longest lag of an HTTP worker thread, in seconds.
+    pub http_lag: Gauge,
+    /// 1 if whoever reaches the port from elsewhere may do everything.
+    pub open_door: Gauge,
     reloads: [Counter; 2],
+    handshakes: [Counter; 5],
+    certificate_expires: Gauge,
     pub clock_jumps: Counter,
     /// Ownership log lines left out.
     pub lines_suppressed: Counter,
@@ -113,6 +148,8 @@ impl Metrics {
         gauge!("tenure_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
         // The log layer counts it.
         let _ = counter!("tenure_http_connections_broken_total");
+        // The audit log counts it.
+        let _ = counter!("tenure_audit_lost_total");
         Self {
             lateness_seconds: histogram!("tenure_lease_expiry_lateness_seconds"),
             lease_actors: gauge!("tenure_actors", "kind" => "lease"),
@@ -132,6 +169,7 @@ impl Metrics {
             store_read: [request("read", "ok"), request("read", "error")],
             sync_seconds: histogram!("tenure_store_sync_duration_seconds", "store" => store),
             synced_writes: counter!("tenure_store_synced_writes_total", "store" => store),
+            writes_waiting: gauge!("tenure_store_writes_waiting", "store" => store),
             store_keys: gauge!("tenure_store_keys", "store" => store),
             store_live_bytes: gauge!("tenure_store_live_bytes", "store" => store),
             store_log_bytes: gauge!("tenure_store_log_bytes", "store" => store),
@@ -163,8 +201,16 @@ impl Metrics {
             waiting_places: gauge!("tenure_waiting_places"),
             subscribers: gauge!("tenure_event_subscribers"),
             subscribers_dropped: counter!("tenure_event_subscribers_dropped_total"),
+            shed: ["acquire", "session", "list", "stream"]
+                .map(|class| counter!("tenure_shed_total", "class" => class)),
+            http_lag: gauge!("tenure_http_lag_seconds"),
+            open_door: gauge!("tenure_open_door"),
             reloads: ["applied", "refused"]
                 .map(|outcome| counter!("tenure_config_reloads_total", "outcome" => outcome)),
+            handshakes: ["done", "resumed", "failed", "timed-out", "cut-off"].map(
+                |outcome| counter!("tenure_tls_handshakes_total", "outcome" => outcome),
+            ),
+            certificate_expires: gauge!("tenure_tls_certificate_expires_seconds"),
             clock_jumps: counter!("tenure_clock_jumps_total"),
             lines_suppressed: counter!("tenure_log_lines_suppressed_total"),
         }
@@ -175,9 +221,25 @@ impl Metrics {
         self.lateness_seconds.record(span);
     }
 
+    /// Records a call that was shed.
+    pub fn shed(&self, class: ShedClass) {
+        self.shed[class as usize].increment(1);
+    }
+
     /// Records a reload of the file, whose policies were applied or refused.
     pub fn reloaded(&self, applied: bool) {
         self.reloads[usize::from(!applied)].increment(1);
+    }
+
+    /// Records the end of a TLS handshake with a client.
+    pub fn handshake(&self, outcome: Handshake) {
+        self.handshakes[outcome as usize].increment(1);
+    }
+
+    /// Sets when the server's certificate ends to be valid, in seconds since 1970.
+    pub fn certificate_expires(&self, at: u64) {
+        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+        self.certificate_expires.set(at as f64);
     }
 
     /// Records that a lease actor died and was replaced.

@@ -5,6 +5,7 @@
 //!
 //! Does not guarantee: that a scrape is a consistent snapshot.
 
+pub mod audit;
 mod fences;
 mod log;
 mod metrics;
@@ -15,7 +16,7 @@ mod table;
 
 pub use fences::{FenceMetrics, FenceTry};
 pub use log::{ConnectionLines, OwnershipLog, init_logs};
-pub use metrics::{AcquireOutcome, CasOutcome, HeartbeatOutcome, Metrics};
+pub use metrics::{AcquireOutcome, CasOutcome, Handshake, HeartbeatOutcome, Metrics, ShedClass};
 pub use notifications::NotificationMetrics;
 pub use pool::PoolMetrics;
 pub use recorder::{Recorder, RecorderError};

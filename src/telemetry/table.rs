@@ -162,6 +162,11 @@ pub const TABLE: &[Series] = &[
         &["store"],
         "Writes that syncs of the log made durable. Divided by the syncs, this is the mean size of a group commit.",
     ),
+    gauge(
+        "tenure_store_writes_waiting",
+        &["store"],
+        "Writes of leases that the store has not settled yet. Limit: limits.shed_writes.",
+    ),
     gauge("tenure_store_keys", &["store"], "Keys that have a record in the store."),
     gauge("tenure_store_live_bytes", &["store"], "Total size of the latest records of all keys."),
     gauge("tenure_store_log_bytes", &["store"], "Disk space that the store uses."),
@@ -207,6 +212,11 @@ pub const TABLE: &[Series] = &[
         "tenure_lease_adoptions_total",
         &["pool"],
         "Leases that this node adopted from a dead node. An adopted lease keeps its owner and token.",
+    ),
+    counter(
+        "tenure_audit_lost_total",
+        &[],
+        "Lines of the audit log that could not be written. A later line says how many.",
     ),
     counter(
         "tenure_forwarded_requests_total",
@@ -278,6 +288,21 @@ pub const TABLE: &[Series] = &[
         "Subscribers that were disconnected because they read too slowly.",
     ),
     counter(
+        "tenure_shed_total",
+        &["class"],
+        "Calls that were refused with `overloaded` because the node has too much to do, by the class of the call.",
+    ),
+    gauge(
+        "tenure_http_lag_seconds",
+        &[],
+        "Longest time since the last scrape by which an HTTP worker thread ran late. Limit: limits.shed_lag.",
+    ),
+    gauge(
+        "tenure_open_door",
+        &[],
+        "1 if the node listens at an address other than loopback and has no access file: whoever reaches the port may do everything.",
+    ),
+    counter(
         "tenure_http_connections_broken_total",
         &[],
         "Connections that ended with an error: the peer sent no valid HTTP, or the connection broke.",
@@ -286,6 +311,16 @@ pub const TABLE: &[Series] = &[
         "tenure_config_reloads_total",
         &["outcome"],
         "Reloads of the settings file after SIGHUP, by whether its policies were applied or refused.",
+    ),
+    counter(
+        "tenure_tls_handshakes_total",
+        &["outcome"],
+        "TLS handshakes with clients that ended, by how.",
+    ),
+    gauge(
+        "tenure_tls_certificate_expires_seconds",
+        &[],
+        "When the server's certificate, or the first of the authorities in its file, expires: Unix time. 0: no TLS.",
     ),
     counter(
         "tenure_clock_jumps_total",

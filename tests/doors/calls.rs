@@ -1,4 +1,6 @@
-//! What tests of supervision and of hand-over need. Not in a released binary.
+//! What tests of supervision, of hand-over and of overload need. Not in a released binary.
+
+use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,17 @@ pub struct KeyBody {
 
 impl Bounded for KeyBody {}
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BusyBody {
+    for_ms: u64,
+}
+
+impl Bounded for BusyBody {}
+
+/// What keeps a thread busy lets other tasks have a turn after so long.
+const TURN: Duration = Duration::from_millis(30);
+
 #[derive(Serialize)]
 struct Injected {
     injected: bool,
@@ -38,6 +51,23 @@ pub async fn inject_panic(
         }
         Err(problem) => problem.respond(&request),
     }
+}
+
+/// Keeps this worker's thread busy, as too many calls do: each task waits for its turn.
+#[expect(clippy::disallowed_methods, reason = "it is to keep the thread from other work")]
+pub async fn keep_busy(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<BusyBody>,
+) -> HttpResponse {
+    let until = app.manager.now() + Duration::from_millis(body.0.for_ms);
+    actix_web::rt::spawn(async move {
+        while app.manager.now() < until {
+            std::thread::sleep(TURN);
+            tokio::task::yield_now().await;
+        }
+    });
+    json(&request, StatusCode::OK, &Injected { injected: true })
 }
 
 /// Asks the holder of a key to hand it over, as a pool that balances does.

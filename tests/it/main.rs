@@ -6,6 +6,7 @@ mod history;
 mod support;
 
 mod abuse;
+mod access;
 mod backup;
 mod checker;
 mod client;

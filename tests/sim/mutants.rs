@@ -290,13 +290,15 @@ fn mutants() {
 /// Rules whose breach other tests notice, which docs/proof.md names: no history shows it, or for some moments only,
 /// after a chain of chances that thousands of seeds did not have (a ttl that is shortened, a heartbeat beside that
 /// write, a crash, a silent holder, and a rival in the moments between what the record says and what was promised).
-const ELSEWHERE: [Mutant; 7] = [
+const ELSEWHERE: [Mutant; 8] = [
     Mutant::GrantToACallerThatLeft,
     Mutant::ClaimIgnored,
     Mutant::ClaimKeptAfterUnknown,
     Mutant::HeartbeatAbsorbedWhileShortening,
     // A repeated call must be served for longer than the session's promise lasts. One seed in 200 000 does that.
     Mutant::EndDuringACallUnseen,
+    // The simulated workers have no principals.
+    Mutant::AnyPrincipalActs,
     // It needs a second thread, which the simulator has not.
     Mutant::JumpHandledAfterTheReading,
     // A store that went backwards is not judged until its epoch was raised.

@@ -65,7 +65,7 @@ impl Nemesis {
             }
         }
         let epoch = Epoch(self.site.server.epoch().0 + 1);
-        let raise = Raise { identity: nonce(), epoch, seen, restoring: false };
+        let raise = Raise { identity: nonce(), epoch, seen, restoring: false, secret: None };
         shared.raise_epoch(raise).await.is_ok()
     }
 }

@@ -83,7 +83,7 @@ async fn raise(store: &dyn LeaseStore) -> bool {
     let shared = store.shared().expect("several nodes use it");
     let seen = shared.own_revision().await.expect("it answers");
     let nodes = shared.scan_nodes().await.expect("it answers");
-    let raise = Raise { identity: Nonce(5), epoch: Epoch(1), seen, restoring: false };
+    let raise = Raise { identity: Nonce(5), epoch: Epoch(1), seen, restoring: false, secret: None };
     nodes.is_empty() && shared.raise_epoch(raise).await.is_ok()
 }
 

@@ -4,6 +4,7 @@ use std::{net::SocketAddr, process::Command, time::Duration};
 
 use rustix::process::Signal;
 use serde_json::Value;
+use tenure::tls::{self, Roots};
 
 use crate::support::{
     clock::{PATIENCE, ms, within},
@@ -14,6 +15,10 @@ use crate::support::{
 
 /// What it says once it accepts connections, before its address.
 const LISTENING: &str = "listening on ";
+
+/// A program that is not optimised, on a machine that does other things, is late without having too much to do. Tests
+/// of overload set their own limit, which comes later.
+const NO_SHEDDING: &str = "limits.shed_lag=0s";
 
 #[derive(Debug)]
 pub struct Node {
@@ -52,8 +57,8 @@ impl Node {
     /// [`Self::new`], at this address; with port 0, on any port, which may be another one after a restart.
     pub fn at(listen: SocketAddr, name: &str, sets: &[String], env: &[(&str, &str)]) -> Self {
         let mut args = ["serve", "--listen", &listen.to_string()].map(str::to_owned).to_vec();
-        for set in sets {
-            args.extend(["--set".to_owned(), set.clone()]);
+        for set in [NO_SHEDDING].into_iter().chain(sets.iter().map(String::as_str)) {
+            args.extend(["--set".to_owned(), set.to_owned()]);
         }
         let http = http::builder().timeout(ms(5_000)).build();
         Self {
@@ -74,6 +79,17 @@ impl Node {
         self
     }
 
+    /// Its calls show this token, if it is not empty.
+    pub fn with_token(self, token: &str) -> Self {
+        let mut headers = reqwest::header::HeaderMap::new();
+        if !token.is_empty() {
+            let shown = format!("Bearer {token}").parse().expect("a header");
+            headers.insert(reqwest::header::AUTHORIZATION, shown);
+        }
+        let http = http::builder().timeout(ms(5_000)).default_headers(headers).build();
+        Self { http: http.expect("a client"), ..self }
+    }
+
     /// It may have so many files open.
     pub fn with_files(self, files: usize) -> Self {
         Self { files: Some(files), ..self }
@@ -82,6 +98,14 @@ impl Node {
     /// It may take so long to be ready, and to end.
     pub fn patient(self, patience: Duration) -> Self {
         Self { patience, ..self }
+    }
+
+    /// It speaks TLS, with a certificate by the authorities of this file.
+    pub fn trusted_by(mut self, ca: &std::path::Path) -> Self {
+        self.url = self.url.replacen("http://", "https://", 1);
+        let tls = tls::client(Roots::Only(ca)).expect("authorities");
+        self.http = tls::http(tls).timeout(ms(5_000)).build().expect("a client");
+        self
     }
 
     pub fn launch(&mut self) {
@@ -111,7 +135,7 @@ impl Node {
         let process = self.process.as_mut().expect("it was launched");
         match process.line(LISTENING, PATIENCE) {
             Some(url) => {
-                let addr = url.strip_prefix("http://").unwrap_or(&url).parse();
+                let addr = url.rsplit('/').next().unwrap_or(&url).parse();
                 self.url = url;
                 Ok(addr.expect("an address"))
             }

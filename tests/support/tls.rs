@@ -19,6 +19,12 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
+/// How a certificate is made.
+const NEW: &str = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";
+/// What `openssl ca` needs to revoke certificates.
+const REVOKING: &str = "[ca]\ndefault_ca=d\n[d]\ndatabase=index.txt\ncrlnumber=number\ndefault_md=sha256\n\
+                        default_crl_days=2\ncrl_extensions=e\n[e]\nauthorityKeyIdentifier=keyid\n";
+
 /// `ca.pem` is an authority, and `stranger.pem` one that issued nothing. Of the certificates by the first, `server.pem`
 /// is for 127.0.0.1, `elsewhere.pem` for another name and `client.pem` for a client.
 #[derive(Debug)]
@@ -27,22 +33,48 @@ pub struct Certificates(TempDir);
 impl Certificates {
     pub fn make() -> Self {
         let made = Self(tempfile::tempdir().expect("a directory"));
-        let new = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2";
         for name in ["ca", "stranger"] {
-            made.openssl(&format!("{new} -subj /CN={name} -keyout {name}.key -out {name}.pem"));
+            made.openssl(&format!("{NEW} -subj /CN={name} -keyout {name}.key -out {name}.pem"));
         }
-        let signed = "-CA ca.pem -CAkey ca.key -addext basicConstraints=critical,CA:FALSE";
         let issued = [
             ("server", "IP:127.0.0.1"),
             ("elsewhere", "DNS:elsewhere.example"),
             ("client", "DNS:client"),
         ];
         for (name, who) in issued {
-            let files = format!("-keyout {name}.key -out {name}.pem");
-            let address = format!("-addext subjectAltName={who}");
-            made.openssl(&format!("{new} -subj /CN={name} {signed} {address} {files}"));
+            made.issue(name, who);
         }
         made
+    }
+
+    /// Another certificate by the authority.
+    pub fn issue(&self, name: &str, who: &str) {
+        let signed = "-CA ca.pem -CAkey ca.key -addext basicConstraints=critical,CA:FALSE";
+        let files = format!("-keyout {name}.key -out {name}.pem");
+        let address = format!("-addext subjectAltName={who}");
+        self.openssl(&format!("{NEW} -subj /CN={name} {signed} {address} {files}"));
+    }
+
+    /// Writes `crl.pem`, the authority's list of revoked certificates, to which these belong from now on.
+    pub fn revoke(&self, names: &[&str]) {
+        let write = |file, text| std::fs::write(self.path(file), text).expect("written");
+        if !self.path("ca.cnf").exists() {
+            write("ca.cnf", REVOKING);
+            write("number", "01\n");
+            write("index.txt", "");
+        }
+        let by = "ca -config ca.cnf -cert ca.pem -keyfile ca.key";
+        for name in names {
+            self.openssl(&format!("{by} -revoke {name}.pem"));
+        }
+        self.openssl(&format!("{by} -gencrl -out crl.new"));
+        std::fs::rename(self.path("crl.new"), self.path("crl.pem")).expect("renamed");
+    }
+
+    /// Puts a copy of one file in the place of another, at once.
+    pub fn replace(&self, file: &str, by: &str) {
+        std::fs::copy(self.path(by), self.path("copy")).expect("copied");
+        std::fs::rename(self.path("copy"), self.path(file)).expect("renamed");
     }
 
     fn openssl(&self, arguments: &str) {

@@ -9,7 +9,10 @@
 
 use std::{
     pin::Pin,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -24,8 +27,12 @@ use crate::{
     store::{StoreFuture, WriteOutcome},
 };
 
-/// The tasks that receive outcomes, by the number of their thread.
-pub struct Outcomes(Box<[Mutex<Option<Task>>]>);
+pub struct Outcomes {
+    /// The tasks that receive outcomes, by the number of their thread.
+    tasks: Box<[Mutex<Option<Task>>]>,
+    /// The number of writes that are not settled.
+    waiting: Arc<AtomicUsize>,
+}
 
 /// Passes writes to the task of a thread.
 type Task = UnboundedSender<Pending>;
@@ -36,17 +43,29 @@ pub struct Pending {
     to: Option<Recipient<Mail>>,
     generation: u32,
     began: Moment,
+    waits: Option<Waits>,
 }
+
+/// A write that counts as not settled.
+struct Waits(Arc<AtomicUsize>);
 
 impl Outcomes {
     /// For this many threads of lease actors.
     pub fn new(threads: usize) -> Self {
-        Self((0..threads.max(1)).map(|_| Mutex::default()).collect())
+        let tasks = (0..threads.max(1)).map(|_| Mutex::default()).collect();
+        Self { tasks, waiting: Arc::default() }
+    }
+
+    /// How many writes of all actors the store has not settled.
+    pub fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
     }
 
     /// Has the outcome reported to the actor. Must be called on the actor's thread.
-    pub fn report(&self, pending: Pending) {
-        let Some(task) = self.0.get(arbiters::here()) else { return };
+    pub fn report(&self, mut pending: Pending) {
+        let Some(task) = self.tasks.get(arbiters::here()) else { return };
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        pending.waits = Some(Waits(self.waiting.clone()));
         let mut task = task.lock().unwrap_or_else(PoisonError::into_inner);
         let unsent = match &*task {
             Some(sender) => sender.send(pending).err().map(|error| error.0),
@@ -81,7 +100,7 @@ impl Pending {
         generation: u32,
         began: Moment,
     ) -> Self {
-        Self { write, to: Some(to), generation, began }
+        Self { write, to: Some(to), generation, began, waits: None }
     }
 
     fn tell(&mut self, outcome: WriteOutcome) {
@@ -102,6 +121,12 @@ impl Future for Pending {
     }
 }
 
+impl Drop for Waits {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Pending {
     fn drop(&mut self) {
         let why = "the task that receives outcomes ended";
@@ -111,7 +136,7 @@ impl Drop for Pending {
 
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, sync::Arc};
+    use std::collections::BTreeSet;
 
     use actix::{Actor, Addr, Handler};
     use tokio::{sync::oneshot, task::LocalSet};
@@ -152,6 +177,7 @@ mod tests {
         let (listener, outcomes) = (Listener(told).start(), Outcomes::new(1));
         let (settle, pending): (Vec<_>, Vec<_>) = (0..1000).map(|n| write(n, &listener)).unzip();
         pending.into_iter().for_each(|pending| outcomes.report(pending));
+        assert_eq!(outcomes.waiting(), 1000);
         let store = std::thread::spawn(|| {
             for settle in settle {
                 settle.send(WriteOutcome::Committed(Revision(1))).expect("somebody waits");
@@ -164,6 +190,8 @@ mod tests {
             assert!(committed && generations.insert(generation));
         }
         store.join().expect("no panic");
+        tokio::task::yield_now().await;
+        assert_eq!(outcomes.waiting(), 0);
     }
 
     #[test]

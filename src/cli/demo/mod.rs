@@ -51,7 +51,7 @@ async fn show(dir: &std::path::Path) -> anyhow::Result<()> {
     let mut settings = Settings::default();
     settings.server.listen.set_port(0);
     settings.store.embedded.data_dir = dir.join("data");
-    let coordinator = Coordinator::start(&settings).await?;
+    let coordinator = Coordinator::start(&settings, None).await?;
     let url = format!("http://{}", coordinator.bound);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let board = Arc::new(Mutex::new(Board::new(url.clone(), clock)));

@@ -6,4 +6,4 @@ mod problem;
 
 pub use ids::echo_request_id;
 pub use json::json;
-pub use problem::Problem;
+pub use problem::{Problem, ProblemCode};

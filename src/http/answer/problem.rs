@@ -16,6 +16,10 @@ use crate::{
     manager::Home,
 };
 
+/// The code of a problem document, among the extensions of the answer that has it.
+#[derive(Clone, Copy, Debug)]
+pub struct ProblemCode(pub &'static str);
+
 /// A problem document (RFC 9457).
 #[derive(Debug, Serialize, ToSchema)]
 pub struct Problem {
@@ -140,6 +144,46 @@ impl Problem {
         Self::of(Code::ForgedHeader, detail)
     }
 
+    /// The answer to a caller that shows nothing, and the same to one that shows what is not valid.
+    pub fn unauthenticated() -> Self {
+        let detail = "this coordinator asks who calls: send a token that its access file knows and that has not \
+                      expired (authorization: Bearer tnr_…), or use a client certificate that it knows";
+        Self::of(Code::Unauthenticated, detail)
+    }
+
+    /// The access file changed while the call waited.
+    pub fn removed(name: &str) -> Self {
+        let detail =
+            format!("the access file has another entry for {name:?} now, or none: call again");
+        Self::of(Code::Unauthenticated, detail)
+    }
+
+    /// The access file of the home node lacks a principal that another node knows.
+    pub fn unknown_here(name: &str) -> Self {
+        let detail = format!(
+            "the lease's home node does not know the principal {name:?}: give all nodes the same access file"
+        );
+        Self::of(Code::Forbidden, detail)
+    }
+
+    /// A right that a known caller lacks, such as "hold" and "for the key k".
+    pub fn no_right(name: &str, verb: &str, what: &str) -> Self {
+        let detail = format!("the principal {name:?} has no right \"{verb}\" {what}");
+        Self::of(Code::Forbidden, detail)
+    }
+
+    /// A principal uses as much as its limit in the access file says.
+    pub fn over_limit(name: &str, limit: &str, most: u32) -> Self {
+        let detail = format!("the principal {name:?} uses its {limit}: at most {most} at a time");
+        let problem = Self::of(Code::Busy, detail).retry(1000);
+        Self { title: "The principal uses all that it may", ..problem }
+    }
+
+    pub fn not_its_owner(name: &str, owner: &str) -> Self {
+        let detail = format!("the principal {name:?} does not act for the owner {owner:?}");
+        Self::of(Code::Forbidden, detail)
+    }
+
     pub fn not_json() -> Self {
         Self::of(Code::NotJson, "a browser must send content-type: application/json")
     }
@@ -161,6 +205,20 @@ impl Problem {
         Self::of(Code::TooManyConnections, detail).retry(1000)
     }
 
+    /// The refusal of a call that is shed, with the pause after which the caller should try again.
+    pub fn overloaded(is_late: bool, pause: std::time::Duration) -> Self {
+        let why = if is_late {
+            "its HTTP worker thread runs late by more than limits.shed_lag"
+        } else {
+            "more writes wait for the store than limits.shed_writes allows"
+        };
+        let detail = format!(
+            "the coordinator has too much to do ({why}): it serves heartbeats and releases, and refuses new acquires, \
+             sessions, lists and event streams for now"
+        );
+        Self::of(Code::Overloaded, detail).retry(u64::try_from(pause.as_millis()).unwrap_or(1000))
+    }
+
     pub fn no_place_to_wait(limit: usize) -> Self {
         let detail = format!(
             "this call would have to wait, and {limit} calls of this worker thread already wait or stream: the limit \
@@ -172,6 +230,16 @@ impl Problem {
 
     pub(in crate::http) fn retry(self, after_ms: u64) -> Self {
         Self { retryable: true, retry_after_ms: Some(after_ms), ..self }
+    }
+
+    /// Without what only callers with the right to read the key may know.
+    pub fn concealed(self) -> Self {
+        let Some(code) = Code::named(self.code).filter(|_| self.lease.is_some()) else {
+            return self;
+        };
+        let of_another = matches!(code, Code::Held | Code::Cooling | Code::Fencing);
+        let code = if of_another { Code::Held } else { code };
+        Self { field: self.field, ..Self::of(code, code.title()) }
     }
 
     /// The lease's home node, where that is another node.
@@ -209,12 +277,17 @@ impl ResponseError for Problem {
         let mut response = HttpResponse::build(self.status_code());
         response.insert_header((header::CONTENT_TYPE, "application/problem+json"));
         response.insert_header((header::X_CONTENT_TYPE_OPTIONS, "nosniff"));
+        if self.status == StatusCode::UNAUTHORIZED.as_u16() {
+            response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
+        }
         if let Some(after) = self.retry_after_ms.filter(|_| self.retryable) {
             response.insert_header((header::RETRY_AFTER, after.div_ceil(1000)));
         }
         for (name, value) in self.ids.iter().flat_map(|ids| ids.iter()) {
             response.insert_header((name.clone(), value.clone()));
         }
-        response.body(serde_json::to_vec(self).unwrap_or_default())
+        let mut response = response.body(serde_json::to_vec(self).unwrap_or_default());
+        response.extensions_mut().insert(ProblemCode(self.code));
+        response
     }
 }

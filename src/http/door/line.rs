@@ -1,8 +1,8 @@
 //! The connection of one client, below HTTP.
 //!
-//! Guarantees: all that a client sends ahead of its turn, except for [`STEP`] bytes, stays in the operating system's
-//! buffers. A client that reads nothing of an answer for [`PATIENCE`] is disconnected. A client whose place is needed
-//! is disconnected as soon as it is idle.
+//! Guarantees: all that a client sends ahead of its turn, except for [`STEP`] bytes (by TLS, and a record of at most
+//! 16 KiB), stays in the operating system's buffers. A client that reads nothing of an answer for [`PATIENCE`] is
+//! disconnected. A client whose place is needed is disconnected as soon as it is idle.
 //!
 //! Does not guarantee: that a hang-up is noticed while bytes that the client sent ahead of its turn are unread.
 //!
@@ -17,15 +17,16 @@ use std::{
     time::Duration,
 };
 
-use actix_web::rt::{
-    net::TcpStream,
-    time::{Sleep, sleep},
+use actix_web::{
+    dev::Extensions,
+    rt::time::{Sleep, sleep},
 };
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf, Take};
 
 use super::{
     addresses::Counted,
     places::{Places, Seat},
+    stream::Stream,
 };
 
 /// How many bytes are read before the seat is checked again. The server parses a request as soon as its head has
@@ -38,48 +39,68 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a client may take to read the rest of its last answer, when its place is needed.
 const LAST: Duration = Duration::from_secs(2);
 
+/// The place of an accepted connection, until it is closed.
+pub struct Place {
+    seat: Rc<Seat>,
+    _counted: Counted,
+}
+
 /// A connection, and its place.
 pub struct Line {
     /// The stream is read up to the limit, which is set again when the reader pauses.
-    stream: Take<TcpStream>,
-    seat: Rc<Seat>,
+    stream: Take<Stream>,
+    place: Place,
     /// The time by which a client that reads nothing must read something.
     stuck: Option<Pin<Box<Sleep>>>,
     /// The time by which a client must have read all of its last answer.
     last: Option<Pin<Box<Sleep>>>,
-    _counted: Counted,
 }
 
-impl Line {
-    /// The line of an accepted connection.
-    pub fn new(stream: TcpStream, places: &Rc<Places>, counted: Counted) -> Self {
-        Self {
-            stream: stream.take(STEP),
-            seat: places.take(),
-            stuck: None,
-            last: None,
-            _counted: counted,
-        }
+impl Place {
+    /// Takes a place for a new connection.
+    pub fn take(places: &Rc<Places>, counted: Counted) -> Self {
+        Self { seat: places.take(), _counted: counted }
     }
 
     pub fn seat(&self) -> &Rc<Seat> {
         &self.seat
     }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.seat.give_up();
+    }
+}
+
+impl Line {
+    /// The line of a connection that can be read from.
+    pub fn new(stream: Stream, place: Place) -> Self {
+        Self { stream: stream.take(STEP), place, stuck: None, last: None }
+    }
+
+    /// Notes what handlers ask of the connection: its place, and who is at the other end.
+    pub fn describe(&self, data: &mut Extensions) {
+        data.insert::<Rc<Seat>>(self.place.seat.clone());
+        self.stream.get_ref().identify(data);
+    }
+
+    fn seat(&self) -> &Rc<Seat> {
+        &self.place.seat
+    }
 
     /// Sets the limit for the next step of the reader.
     fn set_limit(&mut self) {
-        let step = self.seat.expected().clamp(STEP, BODY_STEP);
+        let step = self.seat().expected().clamp(STEP, BODY_STEP);
         self.stream.set_limit(step);
     }
 
-    /// Notices when the client hangs up, without reading anything.
-    fn look(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut byte = [0];
-        let mut peeked = ReadBuf::new(&mut byte);
-        if ready!(self.stream.get_ref().poll_peek(context, &mut peeked))? == 0 {
+    /// Notices when the client hangs up, without reading what it sends.
+    fn look(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !ready!(self.stream.get_mut().poll_ahead(context))? {
             return Poll::Ready(Ok(()));
         }
-        self.seat.note_unread();
+        self.seat().note_unread();
         Poll::Pending
     }
 
@@ -95,11 +116,11 @@ impl Line {
             }
             return written;
         }
-        if self.seat.is_cut() {
+        if self.seat().is_cut() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         // The place already counts as free, so even a client that reads slowly has only this long.
-        if self.seat.is_leaving() {
+        if self.seat().is_leaving() {
             let last = self.last.get_or_insert_with(|| Box::pin(sleep(LAST)));
             if last.as_mut().poll(context).is_ready() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
@@ -119,8 +140,8 @@ impl AsyncRead for Line {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        self.seat.set_waker(context.waker());
-        if !self.seat.may_read() || self.stuck.is_some() {
+        self.seat().set_waker(context.waker());
+        if !self.seat().may_read() || self.stuck.is_some() {
             return self.look(context);
         }
         if self.stream.limit() == 0 {
@@ -131,7 +152,7 @@ impl AsyncRead for Line {
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_pending() {
             self.set_limit();
-            if self.seat.is_cut() {
+            if self.seat().is_cut() {
                 // The place is needed, and the client is idle.
                 return Poll::Ready(Ok(()));
             }
@@ -151,7 +172,10 @@ impl AsyncWrite for Line {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(self.stream.get_mut()).poll_flush(context)
+        let stream = self.stream.get_mut();
+        let flushed = Pin::new(&mut *stream).poll_flush(context);
+        // A client that reads nothing may show here alone.
+        if stream.buffers_writes() { self.written(context, flushed) } else { flushed }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -159,17 +183,11 @@ impl AsyncWrite for Line {
     }
 }
 
-impl Drop for Line {
-    fn drop(&mut self) {
-        self.seat.give_up();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
 
-    use actix_web::rt::net::TcpListener;
+    use actix_web::rt::net::{TcpListener, TcpStream};
     use tokio::{io::AsyncWriteExt as _, time::timeout};
 
     use super::*;
@@ -181,7 +199,8 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().expect("an address"));
         let (client, accepted) = tokio::join!(client, listener.accept());
         let counted = Addresses::new(0).count(None).expect("no bound");
-        (Line::new(accepted.expect("a client").0, places, counted), client.expect("a server"))
+        let stream = Stream::Plain(accepted.expect("a client").0);
+        (Line::new(stream, Place::take(places, counted)), client.expect("a server"))
     }
 
     /// Checks that a client that reads nothing is given up after `span`, and not before.

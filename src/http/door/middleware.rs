@@ -20,15 +20,20 @@ use futures_util::future::Either;
 use pin_project_lite::pin_project;
 
 use super::{
+    audit::{self, Recording},
+    discard::discard,
     names::Names,
+    overload::{Overload, Shedding},
     places::{Seat, Serving},
 };
 use crate::{
     api::Code,
     http::{
         answer::Problem,
-        peer::{Forged, Seal, UNPROVEN},
+        caller::Gatekeeper,
+        peer::{Forged, SHED, Seal, Sealed, UNPROVEN},
     },
+    telemetry::audit::AuditLog,
 };
 
 /// Decides which requests reach a handler.
@@ -36,13 +41,29 @@ use crate::{
 pub struct Door {
     names: Names,
     seal: Arc<Seal>,
+    gatekeeper: Gatekeeper,
+    shedding: Option<Shedding>,
+    audit: Option<Arc<AuditLog>>,
 }
 
 impl Door {
-    /// Accepts calls under these names, and calls that a node of the same store forwards.
+    /// Accepts calls under these names, and calls that a node of the same store forwards, from callers that the
+    /// gatekeeper admits.
     #[must_use]
-    pub fn new(names: Names, seal: Arc<Seal>) -> Self {
-        Self { names, seal }
+    pub fn new(names: Names, seal: Arc<Seal>, gatekeeper: Gatekeeper) -> Self {
+        Self { names, seal, gatekeeper, shedding: None, audit: None }
+    }
+
+    /// The same, but it sheds load.
+    #[must_use]
+    pub fn shedding(self, shedding: Shedding) -> Self {
+        Self { shedding: Some(shedding), ..self }
+    }
+
+    /// Records in this log which calls are refused, and those of administrators.
+    #[must_use]
+    pub fn audited(self, audit: Option<Arc<AuditLog>>) -> Self {
+        Self { audit, ..self }
     }
 
     fn judge(&self, request: &ServiceRequest) -> Result<(), Problem> {
@@ -52,6 +73,8 @@ impl Door {
             Ok(Some(sealed)) => drop(request.extensions_mut().insert(sealed)),
             Err(Forged) => return Err(Problem::forged_header()),
         }
+        let caller = self.gatekeeper.admit(request.request())?;
+        request.extensions_mut().insert(caller);
         Ok(())
     }
 }
@@ -67,13 +90,16 @@ where
     type Future = future::Ready<Result<Guarded<S>, ()>>;
 
     fn new_transform(&self, inner: S) -> Self::Future {
-        future::ready(Ok(Guarded { door: self.clone(), inner: Rc::new(inner) }))
+        // This runs once for each worker, on the worker's thread.
+        let overload = Overload::start(self.shedding.clone());
+        future::ready(Ok(Guarded { door: self.clone(), overload, inner: Rc::new(inner) }))
     }
 }
 
 /// The service behind a [`Door`].
 pub struct Guarded<S> {
     door: Door,
+    overload: Rc<Overload>,
     inner: Rc<S>,
 }
 
@@ -83,36 +109,67 @@ where
 {
     type Response = S::Response;
     type Error = Error;
-    type Future = Either<Served<S::Future>, future::Ready<Result<S::Response, Error>>>;
+    type Future =
+        Either<Served<S::Future>, Pin<Box<dyn Future<Output = Result<S::Response, Error>>>>>;
 
     forward_ready!(inner);
 
     fn call(&self, request: ServiceRequest) -> Self::Future {
         let seat = request.conn_data::<Rc<Seat>>();
         let serving = seat.map(Seat::serve);
-        let is_refused = seat.is_some_and(|seat| seat.is_reserved()) && !is_vital(request.path());
-        let judged = if is_refused {
+        let is_full = seat.is_some_and(|seat| seat.is_reserved()) && !is_vital(request.path());
+        let judged = if is_full {
             Err(Problem::too_many_connections())
         } else {
-            self.door.judge(&request)
+            self.door.judge(&request).and_then(|()| self.overload.judge(&request))
         };
         match judged {
-            Ok(()) => Either::Left(Served { inner: self.inner.call(request), serving }),
+            Ok(()) => {
+                let audit = self.door.audit.as_ref();
+                let recording = audit.map(|log| Recording::of(log, request.request()));
+                Either::Left(Served { inner: self.inner.call(request), serving, recording })
+            }
             Err(problem) => {
-                let is_forged = problem.code == Code::ForgedHeader.as_str();
-                let mut response = problem.respond(request.request());
-                if serving.is_some_and(|serving| serving.is_last()) {
-                    response.head_mut().set_connection_type(ConnectionType::Close);
-                }
-                if is_forged {
-                    let name = header::HeaderName::from_static(UNPROVEN);
-                    response.headers_mut().insert(name, header::HeaderValue::from_static("1"));
-                }
-                keep_nothing(&mut response);
-                Either::Right(future::ready(Ok(request.into_response(response))))
+                let audit = self.door.audit.clone().filter(|_| !is_full);
+                Either::Right(Box::pin(refuse(request, problem, serving, audit)))
             }
         }
     }
+}
+
+/// Answers a call that reaches no handler.
+async fn refuse(
+    mut request: ServiceRequest,
+    problem: Problem,
+    serving: Option<Serving>,
+    audit: Option<Arc<AuditLog>>,
+) -> Result<ServiceResponse<BoxBody>, Error> {
+    let is = |code: Code| problem.code == code.as_str();
+    let (is_forged, is_shed) = (is(Code::ForgedHeader), is(Code::Overloaded));
+    // The connection of a known caller stays usable.
+    if is_shed || is(Code::Forbidden) {
+        let payload = request.take_payload();
+        discard(request.request(), payload).await;
+    }
+    let mut response = problem.respond(request.request());
+    if serving.is_some_and(|serving| serving.is_last()) {
+        response.head_mut().set_connection_type(ConnectionType::Close);
+    }
+    let mut mark = |name| {
+        let name = header::HeaderName::from_static(name);
+        response.headers_mut().insert(name, header::HeaderValue::from_static("1"));
+    };
+    if is_forged {
+        mark(UNPROVEN);
+    }
+    if is_shed && request.extensions().contains::<Sealed>() {
+        mark(SHED);
+    }
+    keep_nothing(&mut response);
+    if let Some(log) = audit.filter(|_| !is_shed) {
+        audit::refused(&log, request.request(), &response);
+    }
+    Ok(request.into_response(response))
 }
 
 /// Forbids caching, unless the answer says otherwise: answers hold secrets, and state that is only true now.
@@ -138,6 +195,7 @@ pin_project! {
         #[pin]
         inner: F,
         serving: Option<Serving>,
+        recording: Option<Recording>,
     }
 }
 
@@ -153,6 +211,9 @@ where
         let is_last = this.serving.take().is_some_and(|serving| serving.is_last());
         if let Ok(response) = &mut answer {
             keep_nothing(response.response_mut());
+            if let Some(recording) = this.recording.take() {
+                recording.answered(response);
+            }
             if is_last {
                 response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
             }

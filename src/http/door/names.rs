@@ -3,8 +3,7 @@
 //! Guarantees: a page of another origin changes and reads nothing. Neither does a page whose name was pointed at this
 //! address after the page was loaded (DNS rebinding).
 //!
-//! Does not guarantee: any protection against programs. There are no accounts: whoever reaches the port controls every
-//! lease.
+//! Does not guarantee: any protection against programs. Those are judged by their principals (`http/caller`).
 //!
 //! Assumes: a browser sends a user agent that starts with `Mozilla/`, or an `Origin`, `Referer` or `Sec-Fetch-Site`
 //! header.

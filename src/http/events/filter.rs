@@ -1,7 +1,11 @@
 //! Selects the events that a subscriber wants.
 
 use crate::{
-    api::EventsQuery, http::answer::Problem, lease::ChangeKind, manager::Manager, store::Committed,
+    api::EventsQuery,
+    http::{answer::Problem, caller::Caller},
+    lease::ChangeKind,
+    manager::Manager,
+    store::Committed,
 };
 
 /// The events that a subscriber wants.
@@ -10,11 +14,13 @@ pub struct Filter {
     owner: Option<String>,
     types: Option<Vec<ChangeKind>>,
     pool: Option<String>,
+    /// Who subscribed.
+    caller: Caller,
 }
 
 impl Filter {
     /// Reads the filter from a query.
-    pub fn of(query: &EventsQuery) -> Result<Self, Problem> {
+    pub fn of(caller: Caller, query: &EventsQuery) -> Result<Self, Problem> {
         let types = match query.types.as_deref() {
             None | Some("") => None,
             Some(list) => Some(parse_types(list)?),
@@ -24,7 +30,13 @@ impl Filter {
             owner: query.owner.clone(),
             types,
             pool: query.pool.clone(),
+            caller,
         })
+    }
+
+    /// Who subscribed.
+    pub fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// Whether the subscriber gets this change.
@@ -41,6 +53,7 @@ impl Filter {
         let key = committed.key.as_str();
         owner_fits
             && key.starts_with(&self.prefix)
+            && self.caller.reads(key)
             && self.pool.as_deref().is_none_or(|pool| manager.is_in_pool(key, pool))
             && self.types.as_ref().is_none_or(|types| types.contains(&change.kind))
     }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     api::{EventsPage, limits::MAX_POLL_MS},
-    http::{answer::Problem, app::App, door::Waiting},
+    http::{answer::Problem, app::App, caller::InUse, door::Waiting},
     lease::Nonce,
     manager::{BusEvent, CallError, Published, Setting, Subscriber},
     store::{Committed, Position, StoreError},
@@ -36,6 +36,8 @@ pub struct Reader {
     filter: Arc<Filter>,
     /// The place among the calls that wait, until the reader is dropped.
     _place: Option<Waiting>,
+    /// What it uses of its principal's limit.
+    _in_use: Option<InUse>,
     subscriber: Subscriber,
     position: Position,
     /// The identity of the store that the position belongs to.
@@ -58,7 +60,7 @@ impl Reader {
     pub fn open(
         app: web::Data<App>,
         filter: Arc<Filter>,
-        place: Option<Waiting>,
+        (place, in_use): (Option<Waiting>, Option<InUse>),
         store: Nonce,
         begin: Begin,
     ) -> Result<Self, Problem> {
@@ -77,6 +79,7 @@ impl Reader {
             app,
             filter,
             _place: place,
+            _in_use: in_use,
             subscriber,
             position,
             store,
@@ -97,14 +100,15 @@ impl Reader {
         if self.over {
             return None;
         }
-        let app = self.app.clone();
+        let (app, filter) = (self.app.clone(), self.filter.clone());
         while !self.live {
             let replay = self.replay.get_or_insert_with(|| {
-                next_piece(app.clone(), self.filter.clone(), self.position).boxed_local()
+                next_piece(app.clone(), filter.clone(), self.position).boxed_local()
             });
             let piece = tokio::select! {
                 biased;
                 () = app.manager.drained() => return None,
+                _ = filter.caller().removed() => return None,
                 piece = replay => piece.ok()?,
                 // The read stays in progress.
                 _ = self.keep_alive.tick() => return Some(KEEP_ALIVE),
@@ -118,7 +122,9 @@ impl Reader {
         let mut out = BytesMut::new();
         while out.is_empty() && !self.over {
             tokio::select! {
+                biased;
                 () = app.manager.drained() => return None,
+                _ = filter.caller().removed() => return None,
                 received = self.subscriber.changes.recv() => match received {
                     Ok(heard) => self.hear(&heard, &mut out),
                     Err(RecvError::Lagged(_)) => self.cut_off(&mut out),
@@ -219,9 +225,10 @@ impl Reader {
                     reset,
                 });
             }
-            let app = self.app.clone();
+            let (app, filter) = (self.app.clone(), self.filter.clone());
             tokio::select! {
                 () = app.manager.drained() => return Err(Problem::call(&CallError::Draining)),
+                problem = filter.caller().removed() => return Err(problem),
                 () = &mut wait => {}
                 _ = self.subscriber.changes.recv() => {}
             }

@@ -14,12 +14,12 @@ use std::time::Duration;
 use actix_web::{HttpRequest, HttpResponse, http::header};
 use bytes::Bytes;
 
-use super::relay::{respond, send};
+use super::relay::{carried_by, respond, send};
 use crate::{
     http::{
         answer::Problem,
         app::App,
-        peer::{ANSWER, MOVED, PLACE, WAITED, was_forwarded},
+        peer::{ANSWER, MOVED, PLACE, SHED, WAITED, was_forwarded},
     },
     lease::Moment,
     manager::{Asked, Home},
@@ -104,7 +104,7 @@ impl Waiting {
         home: &Home,
         body: Bytes,
     ) -> Queued {
-        let carried = app.forwarder.request(request, home, body);
+        let carried = carried_by(request, app, home, body);
         let queued =
             self.send(request, app, home, carried.map(|carried| carried.header(PLACE, "1"))).await;
         // The other node grants nothing to such a call.
@@ -138,7 +138,12 @@ impl Waiting {
             }
             Ok(answer) if answer.headers().contains_key(MOVED) => Queued::Moved,
             Ok(answer) if answer.status().as_u16() == 204 => Queued::Turn,
-            Ok(answer) if answer.status().is_server_error() && !self.there => {
+            // A home node that lives and is overloaded did nothing: the caller is told so.
+            Ok(answer)
+                if answer.status().is_server_error()
+                    && !self.there
+                    && (self.outcome_unknown || !answer.headers().contains_key(SHED)) =>
+            {
                 Queued::HomeUnreachable
             }
             Ok(answer) => {
@@ -176,7 +181,7 @@ pub async fn wait_at_home(
         if was_forwarded(request) {
             return moved(problem.respond(request));
         }
-        let carried = app.forwarder.request(request, home, body.clone());
+        let carried = carried_by(request, app, home, body.clone());
         let queued = match waiting.send(request, app, home, carried).await {
             Queued::Answered(response) => return response,
             queued => queued,

@@ -9,6 +9,7 @@ use crate::{
     http::{
         answer::echo_request_id,
         app::App,
+        caller::Caller,
         peer::{ANSWER, PART, UNPROVEN, was_forwarded},
     },
     manager::Home,
@@ -17,6 +18,17 @@ use crate::{
 
 /// On a relayed answer: the node that gave it. The caller does best to ask that node next time.
 const HOME: &str = "x-tenure-node";
+
+/// A call that carries the request to another node, on behalf of its caller; `None` when no URL leads there.
+pub fn carried_by(
+    request: &HttpRequest,
+    app: &App,
+    home: &Home,
+    body: Bytes,
+) -> Option<reqwest::RequestBuilder> {
+    let caller = Caller::of(request);
+    app.forwarder.request(request, caller.name(), home, body)
+}
 
 /// Seals and sends a call that the forwarder built, and logs a failure.
 pub async fn send(
@@ -57,7 +69,7 @@ pub async fn forward(
     home: &Home,
     body: Bytes,
 ) -> Option<reqwest::Response> {
-    let carried = app.forwarder.request(request, home, body)?;
+    let carried = carried_by(request, app, home, body)?;
     send(app, home, carried).await.ok()
 }
 
@@ -68,7 +80,7 @@ pub async fn forward_part(
     home: &Home,
     body: Bytes,
 ) -> Option<reqwest::Response> {
-    let carried = app.forwarder.request(request, home, body)?.header(PART, "1");
+    let carried = carried_by(request, app, home, body)?.header(PART, "1");
     send(app, home, carried).await.ok()
 }
 
@@ -97,7 +109,7 @@ pub async fn relay_waiting(
     wait: Duration,
 ) -> Option<HttpResponse> {
     // The home node may in turn ask other nodes for their parts.
-    let carried = app.forwarder.request(request, home, body)?.timeout(wait + 2 * ANSWER);
+    let carried = carried_by(request, app, home, body)?.timeout(wait + 2 * ANSWER);
     respond(request, home, send(app, home, carried).await.ok()?).await
 }
 

@@ -10,11 +10,12 @@ use crate::{
     http::{
         answer::{Problem, json},
         app::App,
+        caller::{Caller, Kind},
         door::Waiting as Waits,
         forward::{Queued, Waiting, asks_for_place, moved, wait_at_home},
-        request::{Body, kept_by, key, mark, owner},
+        request::{Body, kept_by, mark},
     },
-    lease::Refusal,
+    lease::{Key, Refusal},
     manager::{AcquireError, AcquireOne, CallError},
 };
 
@@ -35,6 +36,7 @@ pub async fn acquire(
     app: web::Data<App>,
     body: Body<AcquireBody>,
 ) -> HttpResponse {
+    let caller = Caller::of(&request);
     let wait = Duration::from_millis(body.0.wait_ms).min(app.manager.limits().wait_max);
     let place = if wait.is_zero() { Ok(None) } else { Waits::of(&request).map(Some) };
     let _place = match place {
@@ -44,19 +46,37 @@ pub async fn acquire(
             return answer.unwrap_or_else(|problem| problem.respond(&request));
         }
     };
-    if asks_for_place(&request) {
-        return take_place(&request, &app, &body.0, wait).await;
+    let answer = acquire_in_time(&request, &app, &caller, &body, wait);
+    if wait.is_zero() {
+        return answer.await;
+    }
+    match caller.uses(Kind::Waits) {
+        Ok(_in_use) => caller.unless_removed(&request, answer).await,
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+/// Answers within the call's time.
+async fn acquire_in_time(
+    request: &HttpRequest,
+    app: &App,
+    caller: &Caller,
+    body: &Body<AcquireBody>,
+    wait: Duration,
+) -> HttpResponse {
+    if asks_for_place(request) {
+        return take_place(request, app, &body.0, wait).await;
     }
     let in_session = body.0.session.is_some();
-    wait_at_home(&request, &app, &body.1, wait, in_session, async |asked| {
-        let one = read_acquire(&body.0)?;
+    wait_at_home(request, app, &body.1, wait, in_session, async |asked| {
+        let one = read_acquire(caller, &body.0)?;
         if in_session {
             let waiting = Waiting::since(asked.received, wait);
-            return acquire_in_turn(&request, &app, &one, &body.1, waiting).await;
+            return acquire_in_turn(request, app, &one, &body.1, waiting).await;
         }
         match app.manager.acquire(&one, asked).await {
-            Ok(grant) => Ok(json(&request, StatusCode::OK, &Grant::of(&app, &one.key, &grant))),
-            Err(error) => Err(Problem::acquire(&error, &app, Some(&one.key))),
+            Ok(grant) => Ok(json(request, StatusCode::OK, &Grant::of(app, &one.key, &grant))),
+            Err(error) => Err(refused(&error, request, app, &one.key)),
         }
     })
     .await
@@ -72,13 +92,13 @@ async fn acquire_at_once(
     if asks_for_place(request) {
         return Err(full);
     }
-    let one = AcquireOne { wait_ms: 0, ..read_acquire(body)? };
+    let one = AcquireOne { wait_ms: 0, ..read_acquire(&Caller::of(request), body)? };
     match app.manager.acquire(&one, app.manager.now()).await {
         Ok(grant) => Ok(json(request, StatusCode::OK, &Grant::of(app, &one.key, &grant))),
         Err(AcquireError::Refused(Refusal::Held | Refusal::Cooling | Refusal::Fencing, _))
         | Err(AcquireError::Call(CallError::Elsewhere(_))) => Err(full),
         Err(error) => {
-            let problem = Problem::acquire(&error, app, Some(&one.key));
+            let problem = refused(&error, request, app, &one.key);
             Err(if problem.home().is_some() { full } else { problem })
         }
     }
@@ -101,7 +121,7 @@ async fn acquire_in_turn(
             }
             Err(error) => error,
         };
-        let problem = Problem::acquire(&error, app, Some(&one.key));
+        let problem = refused(&error, request, app, &one.key);
         let AcquireError::Call(CallError::Elsewhere(home)) = &error else { return Err(problem) };
         let queued = match waiting.take_place(request, app, home, body.clone()).await {
             Queued::Answered(response) => return Ok(response),
@@ -122,14 +142,14 @@ async fn take_place(
     wait: Duration,
 ) -> HttpResponse {
     let asked = Waiting::of(request, app, wait).asked();
-    let one = match read_acquire(body) {
+    let one = match read_acquire(&Caller::of(request), body) {
         Ok(one) => one,
         Err(problem) => return problem.respond(request),
     };
     match app.manager.take_place(&one, asked).await {
         Ok(()) => HttpResponse::NoContent().finish(),
         Err(error) => {
-            let problem = Problem::acquire(&error, app, Some(&one.key));
+            let problem = refused(&error, request, app, &one.key);
             let elsewhere = problem.home().is_some();
             let response = problem.respond(request);
             if elsewhere { moved(response) } else { response }
@@ -138,12 +158,13 @@ async fn take_place(
 }
 
 /// Reads the request and checks all that needs no state.
-pub fn read_acquire(body: &AcquireBody) -> Result<AcquireOne, Problem> {
+pub fn read_acquire(caller: &Caller, body: &AcquireBody) -> Result<AcquireOne, Problem> {
     let value = body.value.as_deref().unwrap_or_default();
     let has_value = [u8::from(body.value.is_some()), u8::from(body.reclaim)];
-    let (ttl_ms, session) = kept_by(body.ttl_ms, body.session.as_deref())?;
+    let (ttl_ms, session) = kept_by(caller, body.ttl_ms, body.session.as_deref())?;
     let proof = body.session.as_deref().unwrap_or_default();
     let mark = mark(
+        caller,
         body.request_id.as_deref(),
         &[
             body.owner.as_bytes(),
@@ -154,8 +175,8 @@ pub fn read_acquire(body: &AcquireBody) -> Result<AcquireOne, Problem> {
         ],
     )?;
     Ok(AcquireOne {
-        key: key(&body.key)?,
-        owner: owner("owner", &body.owner)?,
+        key: caller.held_key(&body.key)?,
+        owner: caller.owner("owner", &body.owner)?,
         ttl_ms,
         value: body.value.as_deref().map(Into::into),
         allow_stale: false,
@@ -164,4 +185,9 @@ pub fn read_acquire(body: &AcquireBody) -> Result<AcquireOne, Problem> {
         mark,
         session,
     })
+}
+
+/// Why the key was not acquired. A caller that may not read the key is told no more than that it is held.
+fn refused(error: &AcquireError, request: &HttpRequest, app: &App, key: &Key) -> Problem {
+    Caller::of(request).told(key.as_str(), Problem::acquire(error, app, Some(key)))
 }

@@ -10,14 +10,16 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 
 use crate::{
+    access::Verb,
     api::{self, AcquireAnyBody, AnyGrant, AnyOrder, Grant, Grants, GrantsOfOthers},
     http::{
         answer::{Problem, json},
         app::App,
+        caller::{Caller, Kind},
         door::Waiting,
         forward::{asks_for_part, forward_part, relay_waiting},
         peer::was_forwarded,
-        request::{Body, kept_by, mark, owner},
+        request::{Body, kept_by, mark},
     },
     lease::{CandidateOrder, Key, MAX_KEY_BYTES, Moment, Refusal},
     manager::{
@@ -50,12 +52,25 @@ pub async fn acquire_any(
     body: Body<AcquireAnyBody>,
 ) -> HttpResponse {
     let received = app.manager.now();
+    let caller = Caller::of(&request);
     let Body(body, bytes) = &body;
     let answer = async {
-        let call = Call { request: &request, app: &app, bytes, any: read_any(body)?, received };
+        may_hold(&caller, &app, body)?;
+        let call =
+            Call { request: &request, app: &app, bytes, any: read_any(&caller, body)?, received };
         call.answer().await
     };
-    answer.await.unwrap_or_else(|problem: Problem| problem.respond(&request))
+    let answer = async {
+        let answered: Result<_, Problem> = answer.await;
+        answered.unwrap_or_else(|problem| problem.respond(&request))
+    };
+    if body.wait_ms == 0 {
+        return answer.await;
+    }
+    match caller.uses(Kind::Waits) {
+        Ok(_in_use) => caller.unless_removed(&request, answer).await,
+        Err(problem) => problem.respond(&request),
+    }
 }
 
 /// A call while this node answers it.
@@ -197,9 +212,9 @@ impl Call<'_> {
 }
 
 /// Reads the request and checks all that needs no state.
-pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
+pub fn read_any(caller: &Caller, body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
     let count = count_of(body.count);
-    let (ttl_ms, session) = kept_by(body.ttl_ms, body.session.as_deref())?;
+    let (ttl_ms, session) = kept_by(caller, body.ttl_ms, body.session.as_deref())?;
     let mark = match &body.request_id {
         None => None,
         Some(id) => {
@@ -222,7 +237,7 @@ pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
             // A pool and a session are part of the mark only where they are given.
             parts.extend(body.pool.as_deref().map(str::as_bytes));
             parts.extend(body.session.as_deref().map(str::as_bytes));
-            mark(Some(id), &parts)?
+            mark(caller, Some(id), &parts)?
         }
     };
     let order = match body.order {
@@ -230,7 +245,7 @@ pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
         AnyOrder::Listed => CandidateOrder::Listed,
         AnyOrder::Sticky => CandidateOrder::Sticky,
     };
-    let owner = owner("owner", &body.owner)?;
+    let owner = caller.owner("owner", &body.owner)?;
     Ok(AcquireAny {
         candidates: candidates(body)?,
         owner,
@@ -241,6 +256,20 @@ pub fn read_any(body: &AcquireAnyBody) -> Result<AcquireAny, Problem> {
         wait_ms: body.wait_ms,
         mark,
     })
+}
+
+/// Requires the right to hold every key that the call may be granted.
+fn may_hold(caller: &Caller, app: &App, body: &AcquireAnyBody) -> Result<(), Problem> {
+    for key in body.keys.as_deref().unwrap_or_default() {
+        caller.may(Verb::Hold, key)?;
+    }
+    if let Some(prefix) = &body.prefix {
+        caller.may_all_of(Verb::Hold, prefix)?;
+    }
+    if let Some(pool) = &body.pool {
+        caller.may_work_for(app, pool)?;
+    }
+    Ok(())
 }
 
 fn count_of(count: api::Count) -> Count {

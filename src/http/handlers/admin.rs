@@ -7,6 +7,7 @@ use actix_web::{
 };
 
 use crate::{
+    access::Verb,
     api::{
         DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, Lease, LeaseAnswer, PinBody,
         RevokeBody, Revoked,
@@ -14,23 +15,35 @@ use crate::{
     http::{
         answer::{Problem, json},
         app::App,
+        caller::{Caller, PeerUid},
         forward::{act_at_home, forward},
         peer::{FORWARDED_FOR, was_forwarded},
         request::{Body, key, owner},
     },
-    lease::Revoke,
-    manager::{CallError, DrainedOwner, ForgottenKeys},
+    lease::{Key, Revoke},
+    manager::{AdminError, CallError, DrainedOwner, ForgottenKeys},
 };
 
-/// The actor of a call: the caller's address, as seen by the node that the call was sent to.
+/// The actor of a call: the caller's principal, and its address as seen by the node that the call was sent to, or its
+/// user on the Unix socket.
 fn actor(request: &HttpRequest) -> String {
-    let peer =
-        request.peer_addr().map_or_else(|| "unknown".to_owned(), |peer| peer.ip().to_string());
+    let user = || request.conn_data::<PeerUid>().map(|PeerUid(uid)| format!("user {uid}"));
+    let peer = request.peer_addr().map(|peer| peer.ip().to_string()).or_else(user);
+    let peer = peer.unwrap_or_else(|| "unknown".to_owned());
     let asked = request.headers().get(FORWARDED_FOR).filter(|_| was_forwarded(request));
-    match asked.map(HeaderValue::to_str) {
+    let from = match asked.map(HeaderValue::to_str) {
         Some(Ok(asked)) => format!("{:.64} via {peer}", asked),
         _ => peer,
+    };
+    match Caller::of(request).name() {
+        Some(name) => format!("{name} at {from}"),
+        None => from,
     }
+}
+
+/// Why an order for a key is not carried out.
+fn refused(request: &HttpRequest, app: &App, key: &Key, error: &AdminError) -> Problem {
+    Caller::of(request).told(key.as_str(), Problem::admin(error, app, Some(key)))
 }
 
 /// Revoke a lease: order the end of its tenure.
@@ -51,6 +64,8 @@ pub async fn revoke(
     let Body(body, bytes) = &body;
     act_at_home(&request, &app, bytes, async |asked| {
         let key = key(&body.key)?;
+        let verb = if body.immediately { Verb::Break } else { Verb::Admin };
+        Caller::of(&request).may(verb, key.as_str())?;
         let order = Revoke {
             floor: None,
             reason: body.reason.as_str().into(),
@@ -60,7 +75,7 @@ pub async fn revoke(
             token: None,
         };
         let ends_in_ms = app.manager.revoke(&key, order, asked).await;
-        let ends_in_ms = ends_in_ms.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
+        let ends_in_ms = ends_in_ms.map_err(|error| refused(&request, &app, &key, &error))?;
         Ok(json(&request, StatusCode::OK, &Revoked { revoked: true, ends_in_ms }))
     })
     .await
@@ -84,9 +99,11 @@ pub async fn fence_skip(
     let Body(body, bytes) = &body;
     act_at_home(&request, &app, bytes, async |asked| {
         let key = key(&body.key)?;
+        Caller::of(&request).may(Verb::Break, key.as_str())?;
         let view = app.manager.skip_fences(&key, &body.reason, &actor(&request), asked).await;
-        let view = view.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
-        let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
+        let view = view.map_err(|error| refused(&request, &app, &key, &error))?;
+        let lease = Caller::of(&request).shown(Lease::of(&app, &key, &view));
+        let answer = LeaseAnswer { lease };
         Ok(json(&request, StatusCode::OK, &answer))
     })
     .await
@@ -108,6 +125,9 @@ pub async fn forget(
 ) -> HttpResponse {
     let (received, ForgetBody { prefix, reason, after }) = (app.manager.now(), &body.0);
     let by = actor(&request);
+    if let Err(problem) = Caller::of(&request).may_all_of(Verb::Admin, prefix) {
+        return problem.respond(&request);
+    }
     match app.manager.forget(prefix, after.clone(), (reason, &by), received).await {
         Ok(ForgottenKeys { forgotten, left, next }) => {
             let (forgotten, left) = (forgotten as u64, left as u64);
@@ -152,14 +172,16 @@ async fn pins(
     let Body(body, bytes) = &body;
     act_at_home(&request, &app, bytes, async |asked| {
         let key = key(&body.key)?;
+        Caller::of(&request).may(Verb::Admin, key.as_str())?;
         let actor = actor(&request);
         let view = if set {
             app.manager.pin(&key, &body.by, &actor, asked).await
         } else {
             app.manager.unpin(&key, &body.by, &actor, asked).await
         };
-        let view = view.map_err(|error| Problem::admin(&error, &app, Some(&key)))?;
-        let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
+        let view = view.map_err(|error| refused(&request, &app, &key, &error))?;
+        let lease = Caller::of(&request).shown(Lease::of(&app, &key, &view));
+        let answer = LeaseAnswer { lease };
         Ok(json(&request, StatusCode::OK, &answer))
     })
     .await
@@ -182,6 +204,8 @@ pub async fn drain(
     let Body(wanted, bytes) = &body;
     let result = async {
         let owner = owner("owner", &wanted.owner)?;
+        // The owner may hold any key.
+        Caller::of(&request).may_all_of(Verb::Admin, "")?;
         let drained = app.manager.drain_owner(&owner, &actor(&request), received).await;
         let mut drained = drained.map_err(|error| Problem::admin(&error, &app, None))?;
         // All other nodes are asked: this node may not know of all their keys yet.

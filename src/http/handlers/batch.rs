@@ -7,13 +7,15 @@ use futures_util::future::join_all;
 use serde_json::Value;
 
 use crate::{
+    access::Verb,
     api::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts, limits::MAX_BATCH},
     http::{
         answer::{Problem, json},
         app::App,
+        caller::Caller,
         forward::forward,
         peer::was_forwarded,
-        request::{self, lease_id},
+        request,
     },
     lease::{LeaseId, MAX_KEY_BYTES, Nonce},
     manager::{Asked, CallError, HolderError, Home},
@@ -60,7 +62,7 @@ pub async fn answer<'b, T>(
     ask: impl AsyncFn(Vec<(&'b str, LeaseId)>, Asked) -> Vec<Result<T, HolderError>>,
     verdict: impl Fn(&'b str, Result<T, HolderError>) -> Verdict<'b>,
 ) -> HttpResponse {
-    let received = app.manager.now();
+    let (received, caller) = (app.manager.now(), Caller::of(request));
     let leases = &body.leases;
     if let Err(problem) = check_size(body) {
         return problem.respond(request);
@@ -68,7 +70,7 @@ pub async fn answer<'b, T>(
     let mut asked = Vec::with_capacity(leases.len());
     let mut results: Vec<Option<Item<'b>>> = Vec::with_capacity(leases.len());
     for lease in leases {
-        match read(lease) {
+        match read(&caller, lease) {
             Ok(id) => {
                 asked.push((lease.key.as_str(), id));
                 results.push(None);
@@ -101,7 +103,7 @@ pub async fn answer<'b, T>(
     }
     if !home_unreachable.is_empty() {
         let again = home_unreachable.iter().filter_map(|at| {
-            Some((leases[*at].key.as_str(), lease_id(&leases[*at].lease_id).ok()?))
+            Some((leases[*at].key.as_str(), caller.lease_id(&leases[*at].lease_id).ok()?))
         });
         let answers = ask(again.collect(), Asked { received, home_unreachable: true }).await;
         for (at, answer) in home_unreachable.into_iter().zip(answers) {
@@ -142,7 +144,8 @@ async fn carry<'b>(
 }
 
 /// Reads one lease of a batch. A fault becomes that lease's own verdict.
-pub fn read(lease: &LeaseRef) -> Result<LeaseId, Problem> {
+pub fn read(caller: &Caller, lease: &LeaseRef) -> Result<LeaseId, Problem> {
     check_key(&lease.key)?;
-    lease_id(&lease.lease_id)
+    caller.may(Verb::Hold, &lease.key)?;
+    caller.lease_id(&lease.lease_id)
 }

@@ -13,6 +13,7 @@ use crate::{
     http::{
         answer::{Problem, echo_request_id, json},
         app::App,
+        caller::{Caller, Kind},
         door::Waiting,
         events::{Begin, Filter, Reader, follow, parse_cursor},
         request::query,
@@ -36,7 +37,7 @@ pub async fn events(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 
 async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse, Problem> {
     let query: EventsQuery = query(request)?;
-    let filter = Arc::new(Filter::of(&query)?);
+    let filter = Arc::new(Filter::of(Caller::of(request), &query)?);
     let store = app.source.identity();
     if let Some(pool) = &query.pool {
         app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
@@ -44,8 +45,10 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     let begin = begin_of(request, &app, &query)?;
     let is_poll = query.format.as_deref() == Some("json");
     let waits = !is_poll || query.wait_ms.is_some_and(|wait_ms| wait_ms > 0);
+    let caller = Caller::of(request);
+    let in_use = waits.then(|| caller.uses(Kind::Streams)).transpose()?;
     let place = waits.then(|| Waiting::of(request)).transpose()?;
-    let mut reader = Reader::open(app, filter, place, store, begin)?;
+    let mut reader = Reader::open(app, filter, (place, in_use), store, begin)?;
     match query.format.as_deref() {
         None | Some("sse") => Ok(stream(request, reader)),
         Some("json") => {

@@ -4,12 +4,14 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::batch;
 use crate::{
+    access::Verb,
     api::{BatchBody, HeartbeatAnswer, HeartbeatBody, Verdict, Verdicts},
     http::{
         answer::{Problem, json},
         app::App,
+        caller::Caller,
         forward::act_at_home,
-        request::{Body, lease_id},
+        request::Body,
     },
     lease::Heartbeat,
     manager::{Alive, HolderError},
@@ -30,9 +32,9 @@ pub async fn heartbeat(
     app: web::Data<App>,
     body: Body<HeartbeatBody>,
 ) -> HttpResponse {
-    let key = &body.0.key;
+    let (key, caller) = (&body.0.key, Caller::of(&request));
     act_at_home(&request, &app, &body.1, async |asked| {
-        let alive = app.manager.heartbeat(key, read_heartbeat(&body.0)?, asked).await;
+        let alive = app.manager.heartbeat(key, read_heartbeat(&caller, &body.0)?, asked).await;
         let Alive { token, valid_for_ms, revived } =
             alive.map_err(|error| Problem::holder(&error, &app, key))?;
         let answer = HeartbeatAnswer { key, token: token.0, valid_for_ms, revived, notices: [] };
@@ -42,9 +44,10 @@ pub async fn heartbeat(
 }
 
 /// Reads a heartbeat and checks all that needs no state.
-pub fn read_heartbeat(body: &HeartbeatBody) -> Result<Heartbeat, Problem> {
+pub fn read_heartbeat(caller: &Caller, body: &HeartbeatBody) -> Result<Heartbeat, Problem> {
     batch::check_key(&body.key)?;
-    let lease_id = lease_id(&body.lease_id)?;
+    caller.may(Verb::Hold, &body.key)?;
+    let lease_id = caller.lease_id(&body.lease_id)?;
     Ok(Heartbeat { lease_id, value: body.value.as_deref().map(Into::into), ttl_ms: body.ttl_ms })
 }
 

@@ -3,6 +3,7 @@
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use crate::{
+    access::{Broken, Verb},
     api::{
         CheckBody, Checked, GatedLease, Lease, LeaseList, LeaseQuery, ListQuery,
         limits::{DEFAULT_PAGE, MAX_PAGE, MAX_TOKEN},
@@ -10,6 +11,7 @@ use crate::{
     http::{
         answer::{Problem, json},
         app::App,
+        caller::Caller,
         forward::relay,
         peer::was_forwarded,
         percent::percent_decode,
@@ -41,6 +43,8 @@ pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let result = async {
         let key = key_of_path(request.uri().path())?;
         let LeaseQuery { gate } = query(&request)?;
+        let verb = if gate == Some(1) { Verb::Check } else { Verb::Read };
+        Caller::of(&request).may(verb, key.as_str())?;
         match gate {
             None | Some(0) => {}
             Some(1) => return gated(&request, &app, &key).await,
@@ -92,6 +96,7 @@ pub async fn check(
 ) -> HttpResponse {
     let result = async {
         let (key, token) = read_check(&body.0)?;
+        Caller::of(&request).may(Verb::Check, key.as_str())?;
         let checked = app.manager.check(&key, token).await;
         let (current, view) = checked.map_err(|error| Problem::call(&error))?;
         Ok::<_, Problem>(Checked { current, lease: Lease::of(&app, &key, &view) })
@@ -125,7 +130,9 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 }
 
 async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem> {
-    let (only, filter) = read_filter(query(request)?)?;
+    let caller = Caller::of(request);
+    let (only, mut filter) = read_filter(query(request)?)?;
+    filter.within = caller.readable().filter(|_| !Broken::FilterAfterPaging.is_active());
     if let Some(pool) = &filter.pool {
         app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
     }
@@ -133,16 +140,20 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
         let view = app.manager.view(&key).await.map_err(|error| Problem::call(&error))?;
         let of_pool = |pool: &str| app.manager.is_in_pool(key.as_str(), pool);
         let fits = view.known
+            && caller.reads(key.as_str())
             && filter.pool.as_deref().is_none_or(of_pool)
             && key.as_str().starts_with(&filter.prefix)
-            && filter.owner.is_none_or(|owner| view.owner == Some(owner))
+            && filter
+                .owner
+                .is_none_or(|owner| view.owner.as_ref().is_some_and(|it| it.has_name_of(&owner)))
             && (filter.session.is_none() || filter.session == view.session)
             && filter.state.is_none_or(|state| state == view.state);
         let leases = if fits { vec![Lease::of(app, &key, &view)] } else { Vec::new() };
         return Ok(LeaseList { leases, next: None });
     }
     let listing = app.manager.list(&filter).await.map_err(|error| Problem::call(&error))?;
-    let leases = listing.leases.iter().map(|(key, view)| Lease::of(app, key, view)).collect();
+    let visible = listing.leases.iter().filter(|(key, _)| caller.reads(key.as_str()));
+    let leases = visible.map(|(key, view)| Lease::of(app, key, view)).collect();
     Ok(LeaseList { leases, next: listing.next })
 }
 
@@ -174,5 +185,5 @@ pub fn read_filter(query: ListQuery) -> Result<(Option<Key>, Filter), Problem> {
     let only = query.key.as_deref().map(key).transpose()?;
     let prefix = query.prefix.unwrap_or_default();
     let (pool, after) = (query.pool, query.after);
-    Ok((only, Filter { prefix, pool, owner, state, session, after, limit }))
+    Ok((only, Filter { prefix, within: None, pool, owner, state, session, after, limit }))
 }

@@ -7,6 +7,7 @@ use crate::api::{Pool, Pools};
 use crate::http::{
     answer::{Problem, json},
     app::App,
+    caller::Caller,
     request::query,
 };
 
@@ -23,7 +24,10 @@ struct NoQuery {}
 pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let result = async {
         NoQuery {} = query(&request)?;
-        app.manager.pools().await.map_err(|error| Problem::call(&error))
+        let mut pools = app.manager.pools().await.map_err(|error| Problem::call(&error))?;
+        let caller = Caller::of(&request);
+        pools.retain(|pool| caller.reads_pool(&app, &pool.pool));
+        Ok::<_, Problem>(pools)
     };
     match result.await {
         Ok(pools) => {
@@ -50,7 +54,12 @@ pub async fn get(
     let result = async {
         NoQuery {} = query(&request)?;
         let found = app.manager.pool(&path).await.map_err(|error| Problem::call(&error))?;
-        found.ok_or_else(|| Problem::unknown_pool(&path, &app.manager.pool_names()))
+        let caller = Caller::of(&request);
+        found.filter(|_| caller.reads_pool(&app, &path)).ok_or_else(|| {
+            let mut known = app.manager.pool_names();
+            known.retain(|pool| caller.reads_pool(&app, pool));
+            Problem::unknown_pool(&path, &known)
+        })
     };
     match result.await {
         Ok(pool) => json(&request, StatusCode::OK, &Pool::of(&app, pool)),

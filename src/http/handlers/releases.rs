@@ -4,12 +4,14 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::batch;
 use crate::{
+    access::Verb,
     api::{BatchBody, Lease, LeaseAnswer, ReleaseBody, Released, TransferBody, Verdict, Verdicts},
     http::{
         answer::{Problem, json},
         app::App,
+        caller::Caller,
         forward::act_at_home,
-        request::{Body, key, lease_id, owner},
+        request::{Body, owner},
     },
     lease::{Key, Release, Transfer},
 };
@@ -31,9 +33,10 @@ pub async fn release(
 ) -> HttpResponse {
     let key = &body.0.key;
     act_at_home(&request, &app, &body.1, async |asked| {
-        let release = read_release(&body.0)?;
+        let release = read_release(&Caller::of(&request), &body.0)?;
         let released = app.manager.release(key, release, asked).await;
-        let released = released.map_err(|error| Problem::holder(&error, &app, key))?;
+        let released = released
+            .map_err(|error| Caller::of(&request).told(key, Problem::holder(&error, &app, key)))?;
         Ok(json(&request, StatusCode::OK, &Released::from(released)))
     })
     .await
@@ -55,7 +58,10 @@ pub async fn releases(
         Ok(released) => {
             Verdict { key, status: 200, released: Some(released), ..Verdict::default() }
         }
-        Err(error) => batch::refused(key, Problem::holder(&error, &app, key)),
+        Err(error) => {
+            let problem = Problem::holder(&error, &app, key);
+            batch::refused(key, Caller::of(&request).told(key, problem))
+        }
     })
     .await
 }
@@ -77,9 +83,12 @@ pub async fn transfer(
 ) -> HttpResponse {
     let Body(body, bytes) = &body;
     act_at_home(&request, &app, bytes, async |asked| {
-        let (key, transfer) = read_transfer(body)?;
+        let (key, transfer) = read_transfer(&Caller::of(&request), body)?;
         let view = app.manager.transfer(key.as_str(), transfer, asked).await;
-        let view = view.map_err(|error| Problem::holder(&error, &app, key.as_str()))?;
+        let view = view.map_err(|error| {
+            let problem = Problem::holder(&error, &app, key.as_str());
+            Caller::of(&request).told(key.as_str(), problem)
+        })?;
         let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
         Ok(json(&request, StatusCode::OK, &answer))
     })
@@ -87,23 +96,24 @@ pub async fn transfer(
 }
 
 /// Reads a release and checks all that needs no state.
-pub fn read_release(body: &ReleaseBody) -> Result<Release, Problem> {
+pub fn read_release(caller: &Caller, body: &ReleaseBody) -> Result<Release, Problem> {
     batch::check_key(&body.key)?;
+    caller.may(Verb::Hold, &body.key)?;
     Ok(Release {
-        lease_id: lease_id(&body.lease_id)?,
+        lease_id: caller.lease_id(&body.lease_id)?,
         value: body.value.as_deref().map(Into::into),
     })
 }
 
 /// Reads a transfer and checks all that needs no state.
-pub fn read_transfer(body: &TransferBody) -> Result<(Key, Transfer), Problem> {
-    let key = key(&body.key)?;
+pub fn read_transfer(caller: &Caller, body: &TransferBody) -> Result<(Key, Transfer), Problem> {
+    let key = caller.held_key(&body.key)?;
     if body.to.is_none() && body.offer_ms.is_some() {
         let detail = "says how long the key is kept for `to`, and `to` is missing";
         return Err(Problem::field("offer_ms", detail));
     }
     let transfer = Transfer {
-        lease_id: lease_id(&body.lease_id)?,
+        lease_id: caller.lease_id(&body.lease_id)?,
         to: body.to.as_deref().map(|to| owner("to", to)).transpose()?,
         offer_ms: body.offer_ms,
         value: body.value.as_deref().map(Into::into),

@@ -7,10 +7,12 @@ use actix_web::{
 };
 
 use crate::{
+    access::Verb,
     api::{Info, Live, Node, Nodes, Ready},
     http::{
         answer::{Problem, json},
         app::App,
+        caller::Caller,
     },
     manager::NodeView,
 };
@@ -27,6 +29,9 @@ pub async fn livez(request: HttpRequest) -> HttpResponse {
 pub async fn readyz(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let reasons = app.manager.unready();
     let ready = reasons.is_empty();
+    // The reasons name stores and nodes.
+    let reasons =
+        if Caller::of(&request).has(Verb::Observe).is_ok() { reasons } else { Vec::new() };
     let status = if ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     json(&request, status, &Ready { ready, reasons })
 }
@@ -50,6 +55,7 @@ pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         store: app.store_kind,
         epoch: app.manager.epoch().0,
         store_id: app.source.identity().to_string(),
+        open: app.access.is_none(),
     };
     json(&request, StatusCode::OK, &info)
 }

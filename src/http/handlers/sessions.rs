@@ -3,19 +3,21 @@
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use crate::{
+    access::Verb,
     api::{
-        BeatBody, ClosedSession, DrainingSession, Notice, OpenedSession, Session, SessionBeat,
-        SessionBody, SessionDrainBody, Sessions, SessionsQuery,
+        BeatBody, ClosedSession, DrainingSession, HealthCheck, Notice, OpenedSession, Session,
+        SessionBeat, SessionBody, SessionDrainBody, Sessions, SessionsQuery,
         limits::{DEFAULT_PAGE, MAX_PAGE},
     },
     http::{
         answer::{Problem, json},
         app::App,
+        caller::Caller,
         forward::act_at_home,
-        request::{Body, OptionalBody, owner, query, read_spec, session_id},
+        request::{Body, OptionalBody, owner, query, read_spec},
     },
     lease::digest_of,
-    manager::Asked,
+    manager::{Asked, SessionView},
 };
 
 /// Open a session.
@@ -33,7 +35,9 @@ pub async fn open(
 ) -> HttpResponse {
     let received = app.manager.now();
     let result = async {
-        let owner = owner("owner", &body.0.owner)?;
+        let caller = Caller::of(&request);
+        let owner = caller.owner("owner", &body.0.owner)?;
+        may_open(&caller, &app, &body.0)?;
         let spec = read_spec(app.manager.actor_limits(), &body.0)?;
         let opened = app.manager.open_session(&owner, body.0.ttl_ms, spec, received).await;
         opened.map_err(|error| Problem::session(&error))
@@ -46,6 +50,18 @@ pub async fn open(
         }
         Err(problem) => problem.respond(&request),
     }
+}
+
+/// Requires the rights that a session needs besides its owner's: to hold every key of its pool, and to have checks run.
+fn may_open(caller: &Caller, app: &App, body: &SessionBody) -> Result<(), Problem> {
+    if let Some(pool) = &body.pool {
+        caller.may_work_for(app, pool)?;
+    }
+    caller.may_weigh(body.weight.unwrap_or(1))?;
+    if body.checks.iter().any(|check| !matches!(check, HealthCheck::Progress { .. })) {
+        caller.has(Verb::Probe)?;
+    }
+    Ok(())
 }
 
 /// Send the heartbeat of a session, which keeps it and all its leases.
@@ -66,7 +82,7 @@ pub async fn heartbeat(
     body: OptionalBody<BeatBody>,
 ) -> HttpResponse {
     act_at_home(&request, &app, &body.1, async |asked: Asked| {
-        let id = session_id("id", &path)?;
+        let id = Caller::of(&request).session_id("id", &path)?;
         let alive = app.manager.beat_session(id, body.0.progress.as_deref(), asked).await;
         let alive = alive.map_err(|error| Problem::session(&error))?;
         let beat = SessionBeat {
@@ -101,7 +117,7 @@ pub async fn drain(
     body: OptionalBody<SessionDrainBody>,
 ) -> HttpResponse {
     act_at_home(&request, &app, &body.1, async |asked: Asked| {
-        let id = session_id("id", &path)?;
+        let id = Caller::of(&request).session_id("id", &path)?;
         let deadline_ms = app.manager.drain_session(id, asked).await;
         let deadline_ms = deadline_ms.map_err(|error| Problem::session(&error))?;
         Ok(json(&request, StatusCode::OK, &DrainingSession { draining: true, deadline_ms }))
@@ -124,7 +140,7 @@ pub async fn close(
     path: web::Path<String>,
 ) -> HttpResponse {
     act_at_home(&request, &app, &bytes::Bytes::new(), async |asked: Asked| {
-        let id = session_id("id", &path)?;
+        let id = Caller::of(&request).session_id("id", &path)?;
         let destroyed = app.manager.close_session(id, asked).await;
         let destroyed = destroyed.map_err(|error| Problem::session(&error))?;
         Ok(json(&request, StatusCode::OK, &ClosedSession { destroyed }))
@@ -147,12 +163,14 @@ pub async fn get(
     path: web::Path<String>,
 ) -> HttpResponse {
     let result = async {
-        let digest = match session_id("id", &path) {
+        let caller = Caller::of(&request);
+        let digest = match caller.session_id("id", &path) {
             Ok(id) => id.digest,
             Err(problem) => digest_of(&path).map_err(|_| problem)?,
         };
         let found = app.manager.session(digest).await;
         let found = found.map_err(|error| Problem::call(&error))?;
+        let found = found.filter(|session| caller.sees(session));
         found.ok_or_else(|| Problem::unknown_session(digest))
     };
     match result.await {
@@ -178,7 +196,9 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         let of = wanted.owner.as_deref().map(|text| owner("owner", text)).transpose()?;
         let after = wanted.after.as_deref().map(digest_of).transpose();
         let after = after.map_err(|_| Problem::field("after", "is not the `next` of a page"))?;
-        let page = app.manager.sessions(of.as_ref(), after, limit).await;
+        let caller = Caller::of(&request);
+        let sees = |session: &SessionView| caller.sees(session);
+        let page = app.manager.sessions(of.as_ref(), after, limit, sees).await;
         page.map_err(|error| Problem::call(&error))
     };
     match result.await {

@@ -1,11 +1,15 @@
 //! The problems that operations may be answered with.
 
+use actix_web::http::Method;
 use utoipa::{
     Modify,
     openapi::{Content, OpenApi as Spec, Ref, RefOr, Response, path::Operation},
 };
 
-use crate::http::door::is_vital;
+use crate::http::{
+    caller::{Need, need},
+    door::{class, is_vital},
+};
 
 /// Adds the problems that many operations share, and gives problem documents their own content type.
 pub struct Problems;
@@ -13,27 +17,39 @@ pub struct Problems;
 impl Modify for Problems {
     fn modify(&self, spec: &mut Spec) {
         for (path, item) in &mut spec.paths.paths {
-            let operations = [&mut item.get, &mut item.post, &mut item.delete];
-            for operation in operations.into_iter().flatten() {
-                add_shared(path, operation);
+            let operations = [
+                (Method::GET, &mut item.get),
+                (Method::POST, &mut item.post),
+                (Method::DELETE, &mut item.delete),
+            ];
+            for (method, operation) in operations {
+                let Some(operation) = operation else { continue };
+                add_shared(&method, path, operation);
                 set_content_types(operation);
             }
         }
     }
 }
 
-fn add_shared(path: &str, operation: &mut Operation) {
+fn add_shared(method: &Method, path: &str, operation: &mut Operation) {
     let takes_body = operation.request_body.is_some();
     let bodies: &[_] = if takes_body { &OF_BODIES } else { &[] };
     for (status, description) in OF_ALL.iter().chain(bodies) {
         let responses = &mut operation.responses.responses;
         responses.entry((*status).into()).or_insert_with(|| problem(description).into());
     }
+    if need(method, path) != Need::Nothing {
+        let responses = &mut operation.responses.responses;
+        responses.entry("401".into()).or_insert_with(|| problem(UNKNOWN).into());
+    }
     if takes_body {
         may_be_503(operation, NO_ROOM);
     }
     if !is_vital(path) {
         may_be_503(operation, CROWDED);
+    }
+    if class(method, path).is_some() {
+        may_be_503(operation, OVERLOADED);
     }
 }
 
@@ -69,11 +85,17 @@ fn may_be_503(operation: &mut Operation, reason: &str) {
 const NO_ROOM: &str =
     "`too-many-bodies`: the bodies of other calls take all of `limits.body_bytes`";
 const CROWDED: &str = "`too-many-connections`: all connections have a call that is being served";
+const OVERLOADED: &str =
+    "`overloaded`: the coordinator has too much to do; `Retry-After` says when to try again";
+const UNKNOWN: &str = "`unauthenticated`: an access file is in force, and the caller shows no valid token or certificate";
 const JSON: &str = "application/json";
 /// The problems that every call may be answered with.
 const OF_ALL: [(&str, &str); 3] = [
     ("400", "`forged-header`: a header that only a node may send"),
-    ("403", "`foreign-origin`: a web page of another origin sent it"),
+    (
+        "403",
+        "`forbidden`: the caller's principal lacks a right; `foreign-origin`: a web page of another origin sent it",
+    ),
     ("421", "`unknown-host`: the coordinator is not known by this name"),
 ];
 /// The problems that every call with a body may be answered with.

@@ -6,10 +6,14 @@ use std::{
 };
 
 use actix_web::{HttpRequest, http::Uri};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use bytes::Bytes;
 use rustls::ClientConfig;
 
-use super::{headers::FORWARDED_FOR, seal::Seal};
+use super::{
+    headers::{FORWARDED_FOR, PRINCIPAL},
+    seal::Seal,
+};
 use crate::{
     http::percent::percent_decode,
     lease::{Moment, Nonce},
@@ -56,10 +60,11 @@ impl Forwarder {
         due
     }
 
-    /// A call that carries the caller's request to another node; `None` when no URL leads there.
+    /// A call that carries the request of `caller`, a principal, to another node; `None` when no URL leads there.
     pub(in crate::http) fn request(
         &self,
         request: &HttpRequest,
+        caller: Option<&str>,
         home: &Home,
         body: Bytes,
     ) -> Option<reqwest::RequestBuilder> {
@@ -73,6 +78,9 @@ impl Forwarder {
             .body(body);
         if let Some(peer) = request.peer_addr() {
             carried = carried.header(FORWARDED_FOR, peer.ip().to_string());
+        }
+        if let Some(name) = caller {
+            carried = carried.header(PRINCIPAL, BASE64.encode(name));
         }
         for name in COPIED {
             if let Some(value) = request.headers().get(name) {

@@ -5,6 +5,8 @@
 pub const FORWARDED: &str = "x-tenure-forwarded";
 /// On a forwarded request: the address of the original caller.
 pub const FORWARDED_FOR: &str = "x-tenure-forwarded-for";
+/// On a forwarded request: the name of the principal that sent it, in base64url.
+pub const PRINCIPAL: &str = "x-tenure-principal";
 /// On a forwarded acquire-any: the call only asks for what the home node granted to an earlier call.
 pub const PART: &str = "x-tenure-part";
 /// On a forwarded acquire: the call asks only for a place in the queue; the node that sent it grants the key.
@@ -13,5 +15,7 @@ pub const PLACE: &str = "x-tenure-place";
 pub const WAITED: &str = "x-tenure-waited-ms";
 /// On the answer to such a request: the lease has moved to yet another home node.
 pub const MOVED: &str = "x-tenure-moved";
+/// On the answer to a forwarded request: the node has too much to do, and refused it before it did anything.
+pub const SHED: &str = "x-tenure-shed";
 /// On an answer: the call claims to be forwarded, but does not prove that a node of the same store forwarded it.
 pub const UNPROVEN: &str = "x-tenure-unproven";

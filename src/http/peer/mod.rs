@@ -6,5 +6,5 @@ mod headers;
 mod seal;
 
 pub use forwarder::{ANSWER, Forwarder};
-pub use headers::{FORWARDED_FOR, MOVED, PART, PLACE, UNPROVEN, WAITED};
+pub use headers::{FORWARDED_FOR, MOVED, PART, PLACE, PRINCIPAL, SHED, UNPROVEN, WAITED};
 pub use seal::{Forged, Seal, Sealed, was_forwarded};

@@ -2,16 +2,10 @@
 //!
 //! Guarantees: a body is buffered as it arrives, within the bound of its call and the budget of all bodies.
 
-use std::{
-    future::{Future, poll_fn},
-    pin::Pin,
-    rc::Rc,
-    time::Duration,
-};
+use std::{future::Future, pin::Pin, rc::Rc};
 
-use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload, http::header, web};
+use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload, web};
 use bytes::Bytes;
-use futures_util::StreamExt as _;
 use serde::de::DeserializeOwned;
 
 use super::words::{self, quoted};
@@ -19,9 +13,10 @@ use crate::api::Object;
 use crate::http::{
     answer::Problem,
     app::App,
-    door::{Budget, Buffer, FREE, Seat},
+    door::{self, BODY_TIMEOUT, Budget, Buffer, FREE, Seat},
     peer::Sealed,
 };
+use crate::telemetry::audit::Subject;
 
 /// The largest body of a call about one lease or one session, in bytes. It has room for a value of 16 KiB of which each
 /// byte is escaped, and as much again for the rest.
@@ -29,15 +24,17 @@ pub const SINGLE_BODY_BYTES: usize = 128 * 1024;
 /// The largest body of a call about many leases, in bytes.
 pub const BATCH_BODY_BYTES: usize = 1024 * 1024;
 
-/// How long a client may take to send a body after the head of its request.
-const BODY_TIMEOUT: Duration = Duration::from_secs(20);
-
 /// The bounds of a call's body.
 pub trait Bounded {
     /// Its largest length in bytes.
     const MOST: usize = SINGLE_BODY_BYTES;
     /// Whether others depend on the call. Such a call is served while other calls are refused.
     const IS_VITAL: bool = false;
+
+    /// What the audit log says that the call is about.
+    fn subject(&self) -> Option<Subject> {
+        None
+    }
 }
 
 /// A JSON body. Unknown and duplicate fields, wrong types and excess content are refused.
@@ -55,7 +52,13 @@ impl<T: Bounded + DeserializeOwned + 'static> FromRequest for Body<T> {
     type Future = Reading<Self>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        read::<T, _>(request, payload, |bytes| Ok(Self(parse(&bytes)?, bytes)))
+        read::<T, _>(request, payload, |request, bytes| {
+            let body: T = parse(&bytes)?;
+            if let Some(subject) = body.subject() {
+                request.extensions_mut().insert(subject);
+            }
+            Ok(Self(body, bytes))
+        })
     }
 }
 
@@ -64,7 +67,7 @@ impl<T: Bounded + DeserializeOwned + Default + 'static> FromRequest for Optional
     type Future = Reading<Self>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        read::<T, _>(request, payload, |bytes| Ok(Self(parse_optional(&bytes)?, bytes)))
+        read::<T, _>(request, payload, |_, bytes| Ok(Self(parse_optional(&bytes)?, bytes)))
     }
 }
 
@@ -86,7 +89,7 @@ pub fn parse_optional<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, 
 fn read<T: Bounded, R>(
     request: &HttpRequest,
     payload: &mut Payload,
-    parse: impl FnOnce(Bytes) -> Result<R, Problem> + 'static,
+    parse: impl FnOnce(&HttpRequest, Bytes) -> Result<R, Problem> + 'static,
 ) -> Reading<R> {
     let mut payload = payload.take();
     let request = request.clone();
@@ -102,7 +105,7 @@ fn read<T: Bounded, R>(
             if request.extensions().get::<Sealed>().is_some_and(|sealed| !sealed.has(&bytes)) {
                 return Err(Problem::forged_header());
             }
-            parse(bytes)
+            parse(&request, bytes)
         };
         // The request does not reach the handler that would put its ids on the answer.
         read.await.map_err(|problem| problem.answering(&request))
@@ -114,8 +117,7 @@ async fn gather<T: Bounded>(
     request: &HttpRequest,
     payload: &mut Payload,
 ) -> Result<Bytes, Problem> {
-    let said = request.headers().get(header::CONTENT_LENGTH).and_then(|said| said.to_str().ok());
-    let length: usize = said.and_then(|said| said.parse().ok()).unwrap_or(0);
+    let length = door::length(request);
     if length > T::MOST {
         return Err(Problem::too_large(T::MOST));
     }
@@ -141,23 +143,14 @@ async fn gather<T: Bounded>(
     Ok(buffer.freeze())
 }
 
-/// Reads the next piece of a body, of which `left` bytes are still to come, if that is known. Until it arrives, the
-/// connection counts as idle.
+/// Reads the next piece of a body, of which `left` bytes are still to come, if that is known.
 async fn chunk(
     request: &HttpRequest,
     payload: &mut Payload,
     left: usize,
 ) -> Result<Option<Bytes>, Problem> {
-    let mut reading = None;
-    let chunk = poll_fn(|context| {
-        let chunk = payload.poll_next_unpin(context);
-        if chunk.is_pending() && reading.is_none() {
-            let seat = request.conn_data::<Rc<Seat>>();
-            reading = seat.map(|seat| seat.read(left as u64));
-        }
-        chunk
-    });
-    chunk.await.transpose().map_err(|error| Problem::malformed(error.to_string(), None))
+    let chunk = door::chunk(request, payload, left).await;
+    chunk.transpose().map_err(|error| Problem::malformed(error.to_string(), None))
 }
 
 /// Says what is wrong with a body, and where. The body is parsed a second time for this, so that the first parsing can

@@ -6,17 +6,32 @@ use crate::api::{
     ForgetBody, HeartbeatBody, PinBody, ReleaseBody, RevokeBody, SessionBody, SessionDrainBody,
     TransferBody,
 };
+use crate::telemetry::audit::Subject;
 
 impl Bounded for AcquireBody {}
 impl Bounded for TransferBody {}
 impl Bounded for CheckBody {}
 impl Bounded for SessionBody {}
 impl Bounded for SessionDrainBody {}
-impl Bounded for RevokeBody {}
-impl Bounded for FenceSkipBody {}
-impl Bounded for ForgetBody {}
-impl Bounded for PinBody {}
-impl Bounded for DrainBody {}
+
+/// Administrators' calls, which the audit log has.
+macro_rules! orders {
+    ($($body:ident $subject:ident $field:ident,)*) => {
+        $(impl Bounded for $body {
+            fn subject(&self) -> Option<Subject> {
+                Some(Subject::$subject(self.$field.clone()))
+            }
+        })*
+    };
+}
+
+orders! {
+    RevokeBody Key key,
+    FenceSkipBody Key key,
+    PinBody Key key,
+    ForgetBody Prefix prefix,
+    DrainBody Owner owner,
+}
 
 impl Bounded for AcquireAnyBody {
     const MOST: usize = BATCH_BODY_BYTES;

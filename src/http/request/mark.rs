@@ -2,10 +2,20 @@
 
 use sha2::{Digest, Sha256};
 
-use crate::{api::limits::MAX_REQUEST_ID_BYTES, http::answer::Problem};
+use crate::{
+    access::Broken,
+    api::limits::MAX_REQUEST_ID_BYTES,
+    http::{answer::Problem, caller::Caller},
+};
 
 /// Digests of a request id and of the rest of the request. The lease's record keeps both.
-pub fn mark(request_id: Option<&str>, parts: &[&[u8]]) -> Result<Option<(u128, u64)>, Problem> {
+///
+/// A request id belongs to its principal: that of another principal is another one.
+pub fn mark(
+    caller: &Caller,
+    request_id: Option<&str>,
+    parts: &[&[u8]],
+) -> Result<Option<(u128, u64)>, Problem> {
     let Some(id) = request_id else { return Ok(None) };
     if id.is_empty() || id.len() > MAX_REQUEST_ID_BYTES {
         let detail = format!("is {} bytes long; it must be 1 to {MAX_REQUEST_ID_BYTES}", id.len());
@@ -16,7 +26,16 @@ pub fn mark(request_id: Option<&str>, parts: &[&[u8]]) -> Result<Option<(u128, u
         body.update(part.len().to_le_bytes());
         body.update(part);
     }
-    let id = Sha256::digest(id.as_bytes());
+    let mut of_id = Sha256::new();
+    if let Some(principal) = caller.principal()
+        && !Broken::MarkWithoutPrincipal.is_active()
+    {
+        // No request id begins with this: they are text.
+        of_id.update([0xff]);
+        of_id.update(principal.digest().number().to_be_bytes());
+    }
+    of_id.update(id.as_bytes());
+    let id = of_id.finalize();
     let mut wide = [0; 16];
     wide.copy_from_slice(&id[..16]);
     let mut narrow = [0; 8];

@@ -5,13 +5,14 @@ mod bounds;
 mod fields;
 mod mark;
 mod query;
+mod rights;
 mod session_spec;
 mod words;
 
-pub use body::{Body, OptionalBody};
+pub use body::{Body, Bounded, OptionalBody};
 #[cfg(feature = "testing")]
-pub use body::{Bounded, parse, parse_optional};
-pub use fields::{kept_by, key, lease_id, owner, session_id};
+pub use body::{parse, parse_optional};
+pub use fields::{kept_by, key, owner};
 pub use mark::mark;
 #[cfg(feature = "testing")]
 pub use query::parse_query;

@@ -1,4 +1,4 @@
-//! Names: the key of a lease, and the owner of a tenure.
+//! The key of a lease.
 
 use std::{borrow::Borrow, fmt, sync::Arc};
 
@@ -8,8 +8,6 @@ use super::nonce::Nonce;
 
 /// The longest key, in bytes of UTF-8.
 pub const MAX_KEY_BYTES: usize = 512;
-/// The longest owner, in bytes of UTF-8.
-pub const MAX_OWNER_BYTES: usize = 256;
 
 /// Why a name was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,7 +31,7 @@ pub enum InvalidName {
     },
 }
 
-fn validate(name: &str, limit: usize) -> Result<(), InvalidName> {
+pub(super) fn validate(name: &str, limit: usize) -> Result<(), InvalidName> {
     if name.is_empty() {
         return Err(InvalidName::Empty);
     }
@@ -46,58 +44,44 @@ fn validate(name: &str, limit: usize) -> Result<(), InvalidName> {
     }
 }
 
-macro_rules! name {
-    ($(#[$doc:meta])* $name:ident, $limit:expr) => {
-        $(#[$doc])*
-        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(transparent)]
-        pub struct $name(Arc<str>);
+/// The name of a lease: 1 to 512 bytes of UTF-8 without control characters, compared byte by byte.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Key(Arc<str>);
 
-        impl $name {
-            /// Accepts a valid name.
-            ///
-            /// # Errors
-            /// [`InvalidName`] when it is empty, too long, or holds a control character.
-            pub fn new(name: &str) -> Result<Self, InvalidName> {
-                validate(name, $limit)?;
-                Ok(Self(name.into()))
-            }
+impl Key {
+    /// Accepts a valid name.
+    ///
+    /// # Errors
+    /// [`InvalidName`] when it is empty, too long, or holds a control character.
+    pub fn new(name: &str) -> Result<Self, InvalidName> {
+        validate(name, MAX_KEY_BYTES)?;
+        Ok(Self(name.into()))
+    }
 
-            /// The name as text, byte for byte as it was given.
-            #[must_use]
-            pub fn as_str(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl Borrow<str> for $name {
-            fn borrow(&self) -> &str {
-                &self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Debug::fmt(&self.0, f)
-            }
-        }
-    };
+    /// The name as text, byte for byte as it was given.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
 }
 
-name! {
-    /// The name of a lease: 1 to 512 bytes of UTF-8 without control characters, compared byte by byte.
-    Key, MAX_KEY_BYTES
+impl Borrow<str> for Key {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
 }
 
-name! {
-    /// The name of a worker that holds or requests a lease: 1 to 256 bytes of UTF-8 without control characters.
-    Owner, MAX_OWNER_BYTES
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
 }
 
 /// The prefix of sessions' keys. It starts with a character that no caller's key may contain.
@@ -202,7 +186,5 @@ mod tests {
         );
         assert_eq!(Key::new(""), Err(InvalidName::Empty));
         assert_eq!(Key::new("a\u{7f}"), Err(InvalidName::Control { at: 1 }));
-        assert_eq!(Owner::new("w\n"), Err(InvalidName::Control { at: 1 }));
-        assert!(Owner::new(&"é".repeat(129)).is_err());
     }
 }

@@ -9,7 +9,7 @@ use std::{
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use super::{key::Key, nonce::Nonce};
+use super::{key::Key, nonce::Nonce, owner::PrincipalDigest};
 
 /// The secret from which lease ids are derived. It lives in the store's `meta` or in the settings, never in a record.
 #[derive(Clone)]
@@ -41,7 +41,7 @@ impl ClusterSecret {
         let tag = mac.finalize().into_bytes();
         let mut id = [0; 16];
         id.copy_from_slice(&tag[..16]);
-        LeaseId(id)
+        LeaseId { bits: id, principal: None }
     }
 }
 
@@ -51,29 +51,45 @@ impl fmt::Debug for ClusterSecret {
     }
 }
 
-/// 128 secret bits that prove that a caller is the holder of one tenure. Written as 32 hexadecimal digits.
+/// 128 secret bits that prove that a caller is the holder of one tenure, and the principal that shows them. The bits are
+/// written as 32 hexadecimal digits.
 #[derive(Clone, Copy, Eq)]
-pub struct LeaseId([u8; 16]);
+pub struct LeaseId {
+    bits: [u8; 16],
+    principal: Option<PrincipalDigest>,
+}
 
 impl LeaseId {
+    /// This id, shown by `principal`.
+    #[must_use]
+    pub fn by(self, principal: Option<PrincipalDigest>) -> Self {
+        Self { principal, ..self }
+    }
+
+    /// The principal that shows the id.
+    #[must_use]
+    pub fn principal(&self) -> Option<PrincipalDigest> {
+        self.principal
+    }
+
     /// The id as text. Only the holder may see it.
     #[must_use]
     pub fn reveal(&self) -> String {
-        format!("{:032x}", u128::from_be_bytes(self.0))
+        format!("{:032x}", u128::from_be_bytes(self.bits))
     }
 }
 
-/// Compares in constant time.
+/// Compares the bits, in constant time. [`Rules::proves`](crate::lease::Rules::proves) compares the principals.
 impl PartialEq for LeaseId {
     fn eq(&self, other: &Self) -> bool {
-        self.0.iter().zip(other.0).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
+        self.bits.iter().zip(other.bits).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
     }
 }
 
 /// Hashes the bytes that are compared.
 impl Hash for LeaseId {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.hash(state);
+        self.bits.hash(state);
     }
 }
 
@@ -85,7 +101,7 @@ impl FromStr for LeaseId {
         for (byte, pair) in id.iter_mut().zip(digits.as_chunks::<2>().0) {
             *byte = nibble(pair[0])? << 4 | nibble(pair[1])?;
         }
-        Ok(Self(id))
+        Ok(Self { bits: id, principal: None })
     }
 }
 

@@ -1,16 +1,20 @@
-//! The names and numbers of the protocol: keys and owners, tokens, nonces, readings of a clock, proofs of a holder.
+//! The names and numbers of the protocol: keys and owners, prefixes of keys, tokens, nonces, readings of a clock, proofs of a holder.
 
 mod drift;
 mod key;
 mod lease_id;
 mod moment;
 mod nonce;
+mod owner;
+mod prefixes;
 mod token;
 
 pub(in crate::lease) use drift::ceil_ms;
 pub use drift::{CLIENT_DRIFT, Drift, NODE_DRIFT};
-pub use key::{InvalidName, Key, MAX_KEY_BYTES, MAX_OWNER_BYTES, Owner, is_plugin_name};
+pub use key::{InvalidName, Key, MAX_KEY_BYTES, is_plugin_name};
 pub use lease_id::{ClusterSecret, LeaseId, NotALeaseId};
 pub use moment::Moment;
 pub use nonce::Nonce;
+pub use owner::{MAX_OWNER_BYTES, Owner, Principal, PrincipalDigest};
+pub use prefixes::Prefixes;
 pub use token::{Epoch, Revision, Token};

@@ -123,7 +123,7 @@ pub struct Change {
     pub previous: Option<(Owner, Token)>,
     /// The reason, in the words of the protocol or of the administrator.
     pub reason: Option<Box<str>>,
-    /// The administrator, where one caused the change.
+    /// The administrator or the principal, where one caused the change.
     pub actor: Option<Box<str>>,
     /// The digest of the session that keeps or kept the tenure.
     pub session: Option<Nonce>,

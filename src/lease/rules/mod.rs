@@ -16,6 +16,7 @@
 //! | R9 waiters | `waiter` |
 //! | R10 embedded store | `restart` |
 //! | R11 revival | `revival` |
+//! | R12 principals | `principal` |
 //! | I4 the stream of changes | `feed` |
 //!
 //! Each rule is a pure function of [`Rules`]: facts in, decision out. The machine and the shell ask these functions, and
@@ -29,6 +30,7 @@ mod feed;
 mod fence;
 mod lock_delay;
 mod mutant;
+mod principal;
 mod promise;
 mod restart;
 mod revival;

@@ -149,6 +149,8 @@ mutants! {
         GapNotReported,
         /// R7: the numbers of a key begin again after it was deleted. This mutant is in the simulator's store.
         TokenRestarts,
+        /// R12: whoever knows the name of an owner, or a lease id, acts for the tenure of another principal.
+        AnyPrincipalActs,
         /// I4: a change is published when its write begins. This mutant is in the simulator's store.
         PublishedBeforeCommit,
         /// R1: a holder counts from the reply. This mutant is in the simulator's workers.

@@ -41,7 +41,9 @@ impl<C: Caller> Lease<C> {
         if self.is_spent_session(env) {
             return self.refuse(waiter, Refusal::RequestSpent(None), env, out);
         }
-        let mine = self.record.tenure.as_ref().is_some_and(|t| t.owner == waiter.acquire.owner);
+        let rules = env.context.rules;
+        let owner = &waiter.acquire.owner;
+        let mine = self.record.tenure.as_ref().is_some_and(|t| rules.is_owner(&t.owner, owner));
         let standing = mine && !self.run_out(env.now);
         let ordered = self.record.revocation.is_some();
         let outlived = Self::is_outlived(self.token, env) && !waiter.acquire.reclaim;
@@ -54,7 +56,7 @@ impl<C: Caller> Lease<C> {
             }
         } else if standing {
             self.refuse(waiter, Refusal::HeldByYou, env, out);
-        } else if !self.open_to(&waiter.acquire, env.now) || self.would_overtake(env.now) {
+        } else if !self.open_to(rules, &waiter.acquire, env.now) || self.would_overtake(env.now) {
             self.queue_up(waiter, env, out);
         } else if env.context.rules.a_caller_may_be_granted(&waiter.caller) {
             let end = (self.record.state == KeyState::Held).then(|| self.due_end());
@@ -63,15 +65,19 @@ impl<C: Caller> Lease<C> {
     }
 
     /// Whether this caller may be granted the key now.
-    pub(super) fn open_to(&self, acquire: &Acquire, now: Moment) -> bool {
+    pub(super) fn open_to(&self, rules: Rules, acquire: &Acquire, now: Moment) -> bool {
         match self.record.state {
             KeyState::Free => true,
             KeyState::Held => self.run_out(now),
             KeyState::Fencing => false,
-            KeyState::Cooling => self.opened(now) || takes_back(&self.record, acquire),
+            KeyState::Cooling => self.opened(now) || takes_back(rules, &self.record, acquire),
             KeyState::Offered => {
                 now >= self.opens_at
-                    || self.record.offer.as_ref().is_some_and(|offer| offer.to == acquire.owner)
+                    || self
+                        .record
+                        .offer
+                        .as_ref()
+                        .is_some_and(|offer| rules.is_owner(&offer.to, &acquire.owner))
             }
         }
     }
@@ -125,9 +131,9 @@ impl<C: Caller> Lease<C> {
 }
 
 /// Whether the last owner reclaims its key while no other caller may have it.
-pub(super) fn takes_back(record: &Record, acquire: &Acquire) -> bool {
+pub(super) fn takes_back(rules: Rules, record: &Record, acquire: &Acquire) -> bool {
     let ended = record.previous.as_ref();
     acquire.reclaim
         && !acquire.place
-        && ended.is_some_and(|ended| ended.tenure.owner == acquire.owner)
+        && ended.is_some_and(|ended| rules.is_owner(&ended.tenure.owner, &acquire.owner))
 }

@@ -57,7 +57,7 @@ impl<C: Caller> Lease<C> {
         let Some(flight) = self.flight() else { return self.handle(call, env, out) };
         let (ends, at_home) = (flight.ends, self.home == Home::Here);
         let absorbs = env.context.rules.a_heartbeat_is_absorbed_beside_a_write(ends, at_home);
-        if absorbs && self.is_plain_heartbeat(&call.request) {
+        if absorbs && self.is_plain_heartbeat(&call.request, env) {
             self.handle(call, env, out);
         } else if flight.reading || flight.late {
             let error = StoreError::Unavailable("an earlier write is not settled yet".into());
@@ -84,7 +84,7 @@ impl<C: Caller> Lease<C> {
         if self.needs_look(&call, env) {
             return self.look_for(call, env, out);
         }
-        let Some(call) = self.refuse_kept(call, out) else { return };
+        let Some(call) = self.refuse_kept(call, env, out) else { return };
         match call.request {
             Request::Acquire(acquire) => {
                 let Call { caller, received, home_unreachable, .. } = call;

@@ -4,7 +4,7 @@ use super::{
     context::Env,
     draft::{Draft, End},
     flight::Flight,
-    lease::{Home, Lease},
+    lease::{Home, Lease, proof_of},
 };
 use crate::lease::{
     message::{Call, Caller, Effects, Lost},
@@ -113,7 +113,12 @@ impl<C: Caller> Lease<C> {
         tenure.token = self.token;
         // An administrator had revoked the tenure. That must not be lost, however the tenure ended.
         let order = record.revocation.as_deref();
+        let by_holder = matches!(
+            end.kind,
+            ChangeKind::Released | ChangeKind::Transferred | ChangeKind::Reclaimed
+        );
         let actor = end.actor.or_else(|| order.map(|order| order.actor.clone()));
+        let actor = actor.or_else(|| tenure.owner.actor().filter(|_| by_holder));
         let reason = end.reason.or_else(|| order.map(|order| order.reason.clone()));
         record.seq += 1;
         record.floor_ms = 0;
@@ -154,9 +159,7 @@ impl<C: Caller> Lease<C> {
     /// Why a lease id is no longer valid.
     pub(super) fn lost(&self, proof: LeaseId, env: &Env<'_>) -> Lost {
         match &self.record.previous {
-            Some(ended)
-                if env.context.secret.lease_id(env.key, ended.tenure.grant_nonce) == proof =>
-            {
+            Some(ended) if env.context.rules.proves(proof_of(&ended.tenure, env), proof) => {
                 let fenced = ended.fenced || self.record.state == KeyState::Fencing;
                 match ended.reason {
                     ChangeKind::Expired if fenced => Lost::Fenced,

@@ -73,7 +73,7 @@ impl<C: Caller> Lease<C> {
             token: Token::OF_THIS_WRITE,
             previous: before.or_else(|| self.last_owner()),
             reason: None,
-            actor: None,
+            actor: waiter.acquire.owner.actor(),
             session: waiter.acquire.session_ref.map(|session_ref| session_ref.session),
         });
         let mut flight = Flight::new(record, self.revision, changes);
@@ -155,6 +155,7 @@ impl<C: Caller> Lease<C> {
         view.token = token;
         view.owner = Some(waiter.acquire.owner.clone());
         let lease_id = env.context.secret.lease_id(env.key, waiter.acquire.grant_nonce);
+        let lease_id = lease_id.by(waiter.acquire.owner.principal_digest());
         let ttl = Duration::from_millis(waiter.acquire.ttl_ms);
         let grant =
             Grant { view, lease_id, valid_for_ms: valid_for(waiter.received, env.now, ttl) };

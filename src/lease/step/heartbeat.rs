@@ -16,9 +16,9 @@ use crate::lease::{
 
 impl<C: Caller> Lease<C> {
     /// Whether this is a heartbeat that changes nothing in the record.
-    pub(super) fn is_plain_heartbeat(&self, request: &Request) -> bool {
+    pub(super) fn is_plain_heartbeat(&self, request: &Request, env: &Env<'_>) -> bool {
         let Request::Heartbeat(beat) = request else { return false };
-        self.holds(beat.lease_id) && !self.changes_record(beat)
+        self.holds(beat.lease_id, env) && !self.changes_record(beat)
     }
 
     /// Whether the tenure of this token promises nothing more, because a later epoch began.
@@ -35,7 +35,7 @@ impl<C: Caller> Lease<C> {
 
     pub(super) fn heartbeat(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Heartbeat(beat) = &call.request else { return };
-        if !self.holds(beat.lease_id) {
+        if !self.holds(beat.lease_id, env) {
             return self.revive_or_refuse(call, env, out);
         }
         if self.record.revocation.is_some() {
@@ -108,7 +108,7 @@ impl<C: Caller> Lease<C> {
             return self.busy().deferred.push_front(call);
         }
         let revived = self.promised == Moment::ZERO && self.floor == Moment::ZERO;
-        debug_assert!(self.holds(beat.lease_id));
+        debug_assert!(self.holds(beat.lease_id, env));
         self.floor = self.floor.max(self.promised);
         self.absorb(call, revived, env, out);
     }

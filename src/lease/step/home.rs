@@ -107,19 +107,21 @@ impl<C: Caller> Lease<C> {
         match &call.request {
             Request::Acquire(acquire) => {
                 let tenure = self.record.tenure.as_ref();
-                let mine = tenure.is_some_and(|tenure| tenure.owner == acquire.owner);
+                let rules = env.context.rules;
+                let mine = tenure.is_some_and(|t| rules.is_owner(&t.owner, &acquire.owner));
                 let repeats = repeated(&self.record, acquire) == Some(Repeat::Stands);
                 env.context.rules.an_acquire_belongs_home(repeats, mine && acquire.reclaim)
             }
             Request::Heartbeat(beat) => {
-                env.context.rules.a_heartbeat_belongs_home(self.holds(beat.lease_id))
+                env.context.rules.a_heartbeat_belongs_home(self.holds(beat.lease_id, env))
             }
-            Request::Release(release) => {
-                Rules::consent_belongs_home(self.holds(release.lease_id), call.home_unreachable)
-            }
+            Request::Release(release) => Rules::consent_belongs_home(
+                self.holds(release.lease_id, env),
+                call.home_unreachable,
+            ),
             Request::Transfer(transfer) => {
                 let consent_alone = transfer.to.is_none() && call.home_unreachable;
-                Rules::consent_belongs_home(self.holds(transfer.lease_id), consent_alone)
+                Rules::consent_belongs_home(self.holds(transfer.lease_id, env), consent_alone)
             }
             Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
             Request::FenceSkip(..) | Request::AskHandover(_) => true,

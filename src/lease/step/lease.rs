@@ -8,7 +8,7 @@ use super::{busy::Busy, context::Env, flight::Flight, waiters::Waiters};
 use crate::lease::{
     message::{Caller, Effect, Effects},
     primitives::{LeaseId, Moment, Owner, Revision, Token, ceil_ms},
-    records::{KeyState, Record},
+    records::{KeyState, Record, Tenure},
 };
 
 /// The pause before a write or read that no caller waits for is tried again.
@@ -162,7 +162,13 @@ impl<C: Caller> Lease<C> {
         Some((ended.tenure.owner.clone(), ended.tenure.token))
     }
 
-    pub(super) fn holds(&self, proof: LeaseId) -> bool {
-        self.lease_id == Some(proof)
+    pub(super) fn holds(&self, proof: LeaseId, env: &Env<'_>) -> bool {
+        self.lease_id.is_some_and(|own| env.context.rules.proves(own, proof))
     }
+}
+
+/// The lease id of a tenure, as its principal shows it.
+pub(super) fn proof_of(tenure: &Tenure, env: &Env<'_>) -> LeaseId {
+    let id = env.context.secret.lease_id(env.key, tenure.grant_nonce);
+    id.by(tenure.owner.principal_digest())
 }

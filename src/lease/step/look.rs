@@ -23,9 +23,9 @@ impl<C: Caller> Lease<C> {
         }
         match &call.request {
             Request::Acquire(acquire) => self.home != Home::Here && !acquire.allow_stale,
-            Request::Heartbeat(beat) => !self.holds(beat.lease_id),
-            Request::Release(release) => !self.holds(release.lease_id),
-            Request::Transfer(transfer) => !self.holds(transfer.lease_id),
+            Request::Heartbeat(beat) => !self.holds(beat.lease_id, env),
+            Request::Release(release) => !self.holds(release.lease_id, env),
+            Request::Transfer(transfer) => !self.holds(transfer.lease_id, env),
             Request::Revoke(_) => self.record.state == KeyState::Free,
             Request::AskHandover(_) => self.record.tenure.is_none(),
             Request::FenceSkip(..) => self.record.fences().is_empty(),

@@ -78,11 +78,13 @@ impl<C: Caller> Lease<C> {
             KeyState::Held | KeyState::Fencing => return,
             KeyState::Cooling if env.now < self.opens_at => {
                 let record = self.record.clone();
-                self.waiters().next(rules, |acquire| takes_back(&record, acquire))
+                self.waiters().next(rules, |acquire| takes_back(rules, &record, acquire))
             }
             KeyState::Offered if env.now < self.opens_at => {
                 let to = self.record.offer.as_ref().map(|offer| offer.to.clone());
-                self.waiters().next(rules, |acquire| Some(&acquire.owner) == to.as_ref())
+                self.waiters().next(rules, |acquire| {
+                    to.as_ref().is_some_and(|to| rules.is_owner(to, &acquire.owner))
+                })
             }
             KeyState::Free | KeyState::Offered | KeyState::Cooling => {
                 self.waiters().next(rules, |_| true)
@@ -123,12 +125,13 @@ impl<C: Caller> Lease<C> {
         let tenure = self.record.tenure.as_ref();
         let several = waiter.caller.is_registration();
         let home_lives = self.home == Home::Living;
+        let rules = env.context.rules;
         Rules::a_caller_waits_at_home(home_lives, waiter.home_unreachable, several)
             && self.record.state != KeyState::Free
             && waiter.deadline() > env.now
-            && tenure.is_none_or(|tenure| tenure.owner != acquire.owner)
+            && tenure.is_none_or(|tenure| !rules.is_owner(&tenure.owner, &acquire.owner))
             && repeated(&self.record, acquire).is_none()
-            && !self.open_to(acquire, env.now)
+            && !self.open_to(rules, acquire, env.now)
     }
 
     /// Moves the queue to the key's new home node.

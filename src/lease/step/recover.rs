@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     context::Env,
     flight::Flight,
-    lease::{Home, Lease, Quarantine},
+    lease::{Home, Lease, Quarantine, proof_of},
 };
 use crate::lease::{
     message::{Alarm, Caller, Effect, Effects, Loaded},
@@ -123,10 +123,6 @@ impl<C: Caller> Lease<C> {
     /// Sets what is derived from the settled record.
     pub(super) fn settled_on(&mut self, env: &Env<'_>) {
         self.token = self.record.token(self.revision);
-        self.lease_id = self
-            .record
-            .tenure
-            .as_ref()
-            .map(|tenure| env.context.secret.lease_id(env.key, tenure.grant_nonce));
+        self.lease_id = self.record.tenure.as_ref().map(|tenure| proof_of(tenure, env));
     }
 }

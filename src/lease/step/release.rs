@@ -9,7 +9,7 @@ use crate::lease::{
 impl<C: Caller> Lease<C> {
     pub(super) fn release(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Release(release) = &call.request else { return };
-        if self.holds(release.lease_id) {
+        if self.holds(release.lease_id, env) {
             let value = release.value.clone();
             let end = End { value, ..End::of(ChangeKind::Released) };
             return self.end(end, Some(call), env, out);

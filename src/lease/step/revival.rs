@@ -40,7 +40,7 @@ impl<C: Caller> Lease<C> {
             token: tenure.token,
             previous: Some((tenure.owner.clone(), tenure.token)),
             reason: Some("revived".into()),
-            actor: None,
+            actor: tenure.owner.actor(),
             session: None,
         };
         record.tenure = Some(tenure);

@@ -12,8 +12,9 @@ impl<C: Caller> Lease<C> {
     pub(super) fn revoke(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Revoke(revoke) = &call.request else { return };
         let holder = self.record.tenure.as_ref().map(|tenure| &tenure.owner);
-        let other = (revoke.owner.is_some() && revoke.owner.as_ref() != holder)
-            || revoke.token.is_some_and(|token| token != self.token);
+        let other =
+            revoke.owner.as_ref().is_some_and(|of| !holder.is_some_and(|it| it.has_name_of(of)))
+                || revoke.token.is_some_and(|token| token != self.token);
         let unheld = holder.is_none();
         if other || (unheld && !self.offer_stands(env.now)) {
             let view = Box::new(self.view(env.now));

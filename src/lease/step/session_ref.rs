@@ -54,9 +54,14 @@ impl<C: Caller> Lease<C> {
     }
 
     /// Answers a call that only the session's heartbeat can serve, and returns every other call.
-    pub(super) fn refuse_kept(&self, call: Call<C>, out: &mut Effects<C>) -> Option<Call<C>> {
+    pub(super) fn refuse_kept(
+        &self,
+        call: Call<C>,
+        env: &Env<'_>,
+        out: &mut Effects<C>,
+    ) -> Option<Call<C>> {
         let kept = match &call.request {
-            Request::Heartbeat(beat) => self.holds(beat.lease_id),
+            Request::Heartbeat(beat) => self.holds(beat.lease_id, env),
             Request::Revoke(revoke) => {
                 // A pinned lease does not end, so its session announces nothing.
                 let pinned = !self.record.pins.is_empty();

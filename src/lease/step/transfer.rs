@@ -12,8 +12,8 @@ impl<C: Caller> Lease<C> {
         // A holder that names a successor would decide about a key that an administrator took. One that names none
         // gives it up.
         let ordered = self.record.revocation.is_some() && transfer.to.is_some();
-        if !self.holds(transfer.lease_id) || ordered {
-            let lost = if self.holds(transfer.lease_id) {
+        if !self.holds(transfer.lease_id, env) || ordered {
+            let lost = if self.holds(transfer.lease_id, env) {
                 Lost::Ended(ChangeKind::Revoked)
             } else {
                 self.lost(transfer.lease_id, env)
@@ -34,7 +34,9 @@ impl<C: Caller> Lease<C> {
         let waiting = match self.waiters_len() {
             0 => None,
             _ if !offered || !self.may_grant(env) => None,
-            _ => self.waiters().next(env.context.rules, |a| a.owner == to),
+            _ => self
+                .waiters()
+                .next(env.context.rules, |a| env.context.rules.is_owner(&to, &a.owner)),
         };
         let mut flight = match waiting {
             Some(waiter) => self.granting(draft, waiter, env),

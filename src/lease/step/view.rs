@@ -84,7 +84,7 @@ impl<C: Caller> Lease<C> {
     #[must_use]
     pub fn margin(&self, proof: LeaseId, now: Moment) -> Option<f64> {
         let deadline = self.tenure_deadline();
-        if !self.holds(proof) || deadline == Moment::NEVER {
+        if self.lease_id != Some(proof) || deadline == Moment::NEVER {
             return None;
         }
         let ttl = self.ttl().as_secs_f64();

@@ -72,10 +72,11 @@ impl AnyCall<'_> {
             return Ok(keys.to_vec());
         }
         let found = self.manager.coordinator.store.read_many(keys).await?;
+        let rules = self.manager.coordinator.protocol;
         let by_another = |found: &Option<Found>| {
             let record = found.as_ref().and_then(|found| found.record.as_ref().ok());
             let holder = record.and_then(|record| record.tenure.as_ref());
-            holder.is_some_and(|tenure| tenure.owner != self.any.owner)
+            holder.is_some_and(|tenure| !rules.is_owner(&tenure.owner, &self.any.owner))
         };
         let pairs = keys.iter().zip(&found);
         Ok(pairs.filter(|(_, found)| !by_another(found)).map(|(key, _)| key.clone()).collect())

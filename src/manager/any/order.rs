@@ -31,7 +31,9 @@ impl AnyCall<'_> {
         if self.any.order != CandidateOrder::Sticky {
             return Ok(Vec::new());
         }
-        let mine = |view: &View| view.previous.as_ref().is_some_and(|p| p.0 == self.any.owner);
+        let rules = self.manager.coordinator.protocol;
+        let own = &self.any.owner;
+        let mine = |view: &View| view.previous.as_ref().is_some_and(|p| rules.is_owner(&p.0, own));
         Ok(self.manager.views(keys).await?.iter().map(mine).collect())
     }
 }

@@ -24,7 +24,7 @@ use super::witness::WitnessFile;
 use crate::{
     lease::Epoch,
     settings::{Settings, StoreKind},
-    store::{Fresh, Health, LeaseStore, Witness, embedded::EmbeddedStore},
+    store::{Fresh, Health, LeaseStore, SecretBytes, Witness, embedded::EmbeddedStore},
     telemetry::Metrics,
 };
 
@@ -91,14 +91,19 @@ pub(crate) fn check_is_there(settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Gives a closed store a new identity and this epoch. A shared store gets them while it is open.
+/// Gives a closed store a new identity, this epoch and, if one is given, this secret. A shared store gets them while it
+/// is open.
 pub(crate) fn restamp(
     settings: &Settings,
     surroundings: &Surroundings,
     epoch: Epoch,
+    secret: Option<SecretBytes>,
 ) -> anyhow::Result<()> {
-    if let Some(dir) = own_directory(settings) {
-        EmbeddedStore::restamp(dir, surroundings.entropy.nonce(), epoch)?;
+    let Some(dir) = own_directory(settings) else { return Ok(()) };
+    let identity = surroundings.entropy.nonce();
+    match secret {
+        None => EmbeddedStore::restamp(dir, identity, epoch)?,
+        Some(secret) => EmbeddedStore::rotate(dir, identity, epoch, secret)?,
     }
     Ok(())
 }
@@ -159,7 +164,7 @@ impl OpenStore {
         let Some(dir) = own_directory(settings) else { return Ok(self) };
         EmbeddedStore::begin_restore(dir, fresh.identity)?;
         self.close().await;
-        restamp(settings, surroundings, epoch)?;
+        restamp(settings, surroundings, epoch, None)?;
         Self::open_to_restore(settings, surroundings, fresh).await
     }
 

@@ -37,6 +37,12 @@ section! {
         /// count, and heartbeats and releases have an additional eighth. A caller that needs more gets a 503
         /// too-many-bodies and can retry.
         body_bytes: ByteSize = ByteSize::mib(64), in ByteSize::mib(2)..=ByteSize::mib(1 << 20);
+        /// How late an HTTP worker thread may run, all the time, before it sheds load: it refuses new acquires, new
+        /// sessions, lists and event streams with a 503 overloaded and a Retry-After, until it has caught up. It always
+        /// serves heartbeats, releases, checks, probes and the orders of administrators. 0s: no limit.
+        shed_lag: Duration = Duration::from_millis(50), in Duration::ZERO..=Duration::from_secs(60);
+        /// How many writes may wait for the store before load is shed in the same way. 0: no limit.
+        shed_writes: usize = 16_384, in 0..=100_000_000;
         /// Maximum weight that a pool member may request, relative to a member of weight 1.
         weight: u32 = 1000, in 1..=1_000_000;
         /// Maximum number of calls in progress for one key, without waiting ones. More are refused and can retry, so

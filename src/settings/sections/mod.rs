@@ -1,6 +1,8 @@
 //! The sections of a settings file, except those of the stores.
 
 mod actors;
+mod audit;
+mod auth;
 mod checks;
 mod events;
 mod limits;
@@ -9,6 +11,8 @@ mod server;
 mod telemetry;
 
 pub use actors::Actors;
+pub use audit::Audit;
+pub use auth::Auth;
 pub use checks::Checks;
 pub use events::Events;
 pub use limits::Limits;

@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::{client::FailureKind, command::Command, shared::DynamoShared, table};
 use crate::{
     lease::StoreError,
-    store::{Meta, RESTORING},
+    store::{Meta, RESTORING, ROTATED},
 };
 
 /// The reason if the item is missing.
@@ -75,6 +75,7 @@ async fn check(shared: &DynamoShared, describe: bool) -> Result<(), StoreError> 
         Some(own) if own.restoring && !shared.options.restore => {
             shared.freeze(RESTORING.to_owned(), was.epoch);
         }
+        Some(own) if shared.is_rotated(own.secret) => shared.freeze_rotated(),
         Some(own) if own.meta.identity != was.identity || own.meta.epoch != was.epoch => {
             let why = format!(
                 "the store's identity or epoch has changed since it was opened (epoch {}, was {})",
@@ -117,6 +118,10 @@ impl DynamoShared {
             // The store thaws once the restore has ended.
             self.freeze(RESTORING.to_owned(), was.epoch);
             return Err(StoreError::Unavailable(RESTORING.to_owned()));
+        }
+        if self.is_rotated(own.secret) {
+            self.freeze_rotated();
+            return Err(StoreError::Unavailable(ROTATED.to_owned()));
         }
         let frozen = self.recent_failures().frozen.clone();
         if own.meta.epoch <= was.epoch && own.meta.identity != was.identity {

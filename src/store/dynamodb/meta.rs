@@ -76,9 +76,10 @@ impl DynamoShared {
     }
 
     /// Gives the store another identity and a higher epoch, and binds it to this table. For a restore, it also
-    /// marks the store. Without a restore, a store that is marked is left as it is.
+    /// marks the store; for a rotation, it also replaces the secret. Without a restore, a store that is marked is left as it is.
     pub async fn raise_epoch(&self, raise: Raise) -> Result<(), StoreError> {
-        let Raise { identity, epoch, seen, restoring } = raise;
+        let Raise { identity, epoch, seen, restoring, secret } = raise;
+        self.rotates(secret);
         let table = table::describe(&self.client).await;
         let table = table.map_err(|failure| StoreError::Unavailable(failure.why))?;
         let table = table::identity(&table);
@@ -94,12 +95,14 @@ impl DynamoShared {
         } else {
             (set.to_owned(), format!("{only} AND attribute_not_exists(#restoring)"))
         };
+        let set = if secret.is_some() { format!("{set}, #secret = :secret") } else { set };
         let now = restoring.then(|| n(self.clock.wall_ms()));
         let values = [
             (":identity", Some(s(identity.to_string()))),
             (":epoch", Some(n(u64::from(epoch.0)))),
             (":table", Some(s(&table.id))),
             (":now", now),
+            (":secret", secret.map(|secret| b(secret.0.to_vec()))),
             (":next", Some(n(seen.0 + 1))),
             (":seen", (seen != Revision::ABSENT).then(|| n(seen.0))),
         ];
@@ -114,6 +117,11 @@ impl DynamoShared {
             .expression_attribute_names("#restoring", RESTORING_SINCE)
             .expression_attribute_names("#changes", CHANGES)
             .set_expression_attribute_values(Some(values.collect()));
+        // A name that no expression uses is an error.
+        let update = match secret {
+            Some(_) => update.expression_attribute_names("#secret", "secret"),
+            None => update,
+        };
         if self.update(update).await? {
             return Ok(());
         }

@@ -27,7 +27,7 @@ use super::{
 use crate::{
     clock::{Clock, Entropy, SystemEntropy},
     lease::{Epoch, Key, Nonce, Revision, StoreError},
-    store::{FeedBatch, Found, Meta, SecretBytes, Witness},
+    store::{FeedBatch, Found, Meta, ROTATED, SecretBytes, Witness},
     telemetry::Metrics,
 };
 
@@ -54,8 +54,10 @@ pub(super) struct DynamoShared {
     /// The table or the store's own record may have changed, so it must be checked now.
     pub suspect: Notify,
     pub meta: RwLock<Arc<Meta>>,
-    /// The secret that lease ids are derived from. It is the same for the table's lifetime.
+    /// The secret that the store was opened with: lease ids are derived from it.
     pub secret: SecretBytes,
+    /// The secret that this process is giving the store.
+    rotating: Mutex<Option<SecretBytes>>,
     pub identity: RwLock<Identity>,
     /// Whether the table's stream reports changes.
     pub stream_ok: AtomicBool,
@@ -86,6 +88,7 @@ impl DynamoShared {
             suspect: Notify::new(),
             meta: RwLock::new(Arc::new(own.meta)),
             secret: own.secret,
+            rotating: Mutex::new(None),
             identity: RwLock::new(identity),
             stream_ok: AtomicBool::new(false),
             state: Mutex::new(DynamoState::new(entropy.nonce(), keepalive_ms)),
@@ -147,6 +150,29 @@ impl DynamoShared {
             );
             recent_failures.frozen = Some(Frozen { why, epoch, remember });
             self.metrics.frozen(true);
+        }
+    }
+
+    /// Remembers the secret that this process gives the store.
+    pub fn rotates(&self, secret: Option<SecretBytes>) {
+        *self.rotating.lock().unwrap_or_else(PoisonError::into_inner) = secret;
+    }
+
+    /// Whether this is another secret than the one that this process opened the store with or gave it.
+    pub fn is_rotated(&self, now: SecretBytes) -> bool {
+        let given = *self.rotating.lock().unwrap_or_else(PoisonError::into_inner);
+        now != self.secret && Some(now) != given
+    }
+
+    /// Freezes the store because its secret is another one. This reason replaces any other, because no raise of the
+    /// epoch helps against it.
+    pub fn freeze_rotated(&self) {
+        self.freeze(ROTATED.to_owned(), self.meta().epoch);
+        if let Some(frozen) = &mut self.recent_failures().frozen
+            && frozen.why != ROTATED
+        {
+            tracing::error!(why = ROTATED, "the store stays frozen for this process");
+            ROTATED.clone_into(&mut frozen.why);
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    super::Meta,
+    super::{Meta, SecretBytes},
     Fresh,
     disk::{Disk, sync_parent},
     error::EmbeddedOpenError,
@@ -145,15 +145,17 @@ impl Directory {
         segment_ids(&self.path)
     }
 
-    /// Replaces `META` by one with another identity and epoch.
+    /// Replaces `META` by one with another identity and epoch, and with another secret if one is given.
     pub fn restamp(
         &mut self,
         identity: Nonce,
         epoch: Epoch,
+        secret: Option<SecretBytes>,
         disk: &dyn Disk,
     ) -> Result<(), EmbeddedOpenError> {
         self.meta.identity = identity;
         self.meta.epoch = epoch;
+        self.meta.secret = secret.map_or(self.meta.secret, |secret| secret.0);
         write_meta(&self.path, &self.meta, disk)
     }
 }

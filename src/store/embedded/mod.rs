@@ -53,6 +53,9 @@ mod read;
 mod recovery;
 mod segment;
 mod shared;
+#[cfg(feature = "testing")]
+#[path = "../../../tests/doors/slow.rs"]
+mod slow;
 mod spares;
 mod stats;
 mod table;
@@ -169,6 +172,28 @@ impl EmbeddedStore {
     /// # Errors
     /// [`EmbeddedOpenError`], also if `epoch` is not above the current one.
     pub fn restamp(dir: &Path, identity: Nonce, epoch: Epoch) -> Result<(), EmbeddedOpenError> {
+        Self::stamp(dir, identity, epoch, None)
+    }
+
+    /// Like [`Self::restamp`], and replaces the secret in the same write. The lease ids of before are void then.
+    ///
+    /// # Errors
+    /// [`EmbeddedOpenError`], also if `epoch` is not above the current one.
+    pub fn rotate(
+        dir: &Path,
+        identity: Nonce,
+        epoch: Epoch,
+        secret: SecretBytes,
+    ) -> Result<(), EmbeddedOpenError> {
+        Self::stamp(dir, identity, epoch, Some(secret))
+    }
+
+    fn stamp(
+        dir: &Path,
+        identity: Nonce,
+        epoch: Epoch,
+        secret: Option<SecretBytes>,
+    ) -> Result<(), EmbeddedOpenError> {
         let path = dir.join("META");
         let never = Fresh { identity, secret: [0; 32], created_ms: 0 };
         std::fs::metadata(&path).map_err(EmbeddedOpenError::at(&path))?;
@@ -177,7 +202,7 @@ impl EmbeddedStore {
             let why = format!("the epoch must be above {}", directory.meta.epoch.0);
             return Err(EmbeddedOpenError::at(path)(std::io::Error::other(why)));
         }
-        directory.restamp(identity, epoch, &RealDisk)
+        directory.restamp(identity, epoch, secret, &RealDisk)
     }
 
     /// Begins a restore. Until [`Self::end_restore`], also after a crash, the store can be opened only with the
@@ -228,6 +253,10 @@ impl Drop for EmbeddedStore {
 fn disk_of_this_process() -> Arc<dyn Disk> {
     #[cfg(feature = "testing")]
     if let Some(disk) = kill::KillingDisk::from_environment() {
+        return Arc::new(disk);
+    }
+    #[cfg(feature = "testing")]
+    if let Some(disk) = slow::SlowDisk::from_environment() {
         return Arc::new(disk);
     }
     Arc::new(RealDisk)

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    super::{FeedBatch, Health, Meta, StoreError, StoreFuture, Witness},
+    super::{FeedBatch, Health, Meta, ROTATED, SecretBytes, StoreError, StoreFuture, Witness},
     link::{Link, unavailable},
     meta::MetaRecord,
     options::Options,
@@ -66,6 +66,8 @@ pub(super) struct Core {
     pub permits: Arc<Semaphore>,
     /// The store's own record when the store was opened or thawed.
     pub origin: Mutex<MetaRecord>,
+    /// The secret that this process is giving the store.
+    pub rotating: Mutex<Option<SecretBytes>>,
     /// The task that follows the stream.
     pub follower: Mutex<Option<AbortHandle>>,
     /// When the stream was last known to be followed.
@@ -103,6 +105,7 @@ impl Core {
             feed: broadcast::Sender::new(FEED_BATCHES),
             consumed: watch::Sender::new(0),
             permits: Arc::new(Semaphore::new(MAX_ON_THEIR_WAY as usize)),
+            rotating: Mutex::new(None),
             follower: Mutex::new(None),
             loading: tokio::sync::Mutex::new(()),
             table: RwLock::new(Table::default()),
@@ -174,6 +177,25 @@ impl Core {
             condition.frozen = Some(Frozen { why, epoch, remember });
             drop(condition);
             self.metrics.frozen(true);
+        }
+    }
+
+    /// Whether the store has another secret than the one that this process opened it with or gave it.
+    pub fn is_rotated(&self, now: &MetaRecord) -> bool {
+        let known = lock(&self.origin).secret;
+        let given = lock(&self.rotating).map(|secret| secret.0);
+        now.secret != known && Some(now.secret) != given
+    }
+
+    /// Freezes the store because its secret is another one. This reason replaces any other, because no raise of the
+    /// epoch helps against it.
+    pub fn freeze_rotated(&self) {
+        self.freeze(ROTATED.to_owned());
+        if let Some(frozen) = &mut self.condition().frozen
+            && frozen.why != ROTATED
+        {
+            tracing::error!(why = ROTATED, "the store stays frozen for this process");
+            ROTATED.clone_into(&mut frozen.why);
         }
     }
 

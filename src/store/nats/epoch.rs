@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    super::{Meta, REGISTERED, RESTORING, Raise, StoreError},
+    super::{Meta, REGISTERED, RESTORING, ROTATED, Raise, StoreError},
     bucket,
     core::{Core, lock},
     follow, guard,
@@ -38,6 +38,10 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
         // The store thaws once the restore has ended.
         core.freeze(RESTORING.to_owned());
         return Err(unavailable(RESTORING));
+    }
+    if core.is_rotated(&record) {
+        core.freeze_rotated();
+        return Err(unavailable(ROTATED));
     }
     let frozen = core.condition().frozen.clone();
     let below = frozen.as_ref().map_or_else(|| core.meta().epoch, |frozen| frozen.epoch);
@@ -106,14 +110,14 @@ pub(super) async fn register(core: Arc<Core>, epoch: Epoch) -> Result<bool, Stor
 }
 
 /// Gives the store another identity and a higher epoch. Creates its bucket if it is gone. For a restore, it also
-/// marks the store.
+/// marks the store; for a rotation, it also replaces the secret.
 pub(super) async fn raise(core: Arc<Core>, raise: Raise) -> Result<(), StoreError> {
-    let Raise { identity, epoch, seen, restoring } = raise;
+    let Raise { identity, epoch, seen, restoring, secret } = raise;
     let info = bucket::ensure(&core.options, &core.link).await.map_err(unavailable)?;
     let known = lock(&core.origin).clone();
     let (expected, before) = match meta::read(&core.link).await? {
         MetaState::Here(revision, record) => (revision, record),
-        // The secret is kept, so that lease ids stay the same.
+        // Without a new secret, the known one is kept, so that lease ids stay the same.
         MetaState::Missing(revision) | MetaState::Damaged(revision, _) => (revision, known.clone()),
     };
     let frozen = core.condition().frozen.as_ref().map_or(known.epoch, |frozen| frozen.epoch);
@@ -129,7 +133,9 @@ pub(super) async fn raise(core: Arc<Core>, raise: Raise) -> Result<(), StoreErro
         return Err(unavailable(REGISTERED));
     }
     let stream_created = created(&info);
-    let record = MetaRecord { identity, epoch, stream_created, restoring, ..before };
+    *lock(&core.rotating) = secret;
+    let secret = secret.map_or(before.secret, |secret| secret.0);
+    let record = MetaRecord { identity, epoch, secret, stream_created, restoring, ..before };
     core.metrics.other_writes.increment(1);
     match meta::write(&core.link, expected, &record).await {
         Sent::Stored(_) => Ok(()),

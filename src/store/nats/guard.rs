@@ -6,7 +6,7 @@ use async_nats::jetstream::stream::{ClusterInfo, PeerInfo};
 use tokio::time::sleep;
 
 use super::{
-    super::RESTORING,
+    super::{RESTORING, ROTATED},
     core::{Core, lock},
     follow,
     link::{Asked, created},
@@ -130,6 +130,7 @@ impl Watch {
             Ok(MetaState::Here(_, now)) if now.restoring && !core.options.restore => {
                 Look::Wrong(RESTORING.to_owned())
             }
+            Ok(MetaState::Here(_, now)) if core.is_rotated(&now) => Look::Wrong(ROTATED.to_owned()),
             Ok(MetaState::Here(_, now)) if now.epoch > known.epoch => Look::Wrong(format!(
                 "its epoch was raised from {} to {}, which this node has not adopted yet",
                 known.epoch.0, now.epoch.0

@@ -57,7 +57,7 @@ pub async fn run(
     let (events, inbox) = mpsc::channel(EVENTS);
     let charge = Arc::new(charge);
     let clock = client.clock().clone();
-    let runner = Runner::new(charge.clone(), client.environment(), program, events.clone()).await?;
+    let runner = Runner::new(charge.clone(), &client, program, events.clone()).await?;
     let campaign = Campaign::new(client, charge.clone(), events);
     let machine = Guard::new(charge.settings.clone());
     let mut agent = Agent { machine, clock, runner, campaign, tell, ended: None, disarmed: false };

@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use super::{charge::Charge, event::Event, script_queue::ScriptQueue};
 use crate::{
-    client::Lease,
+    client::{Client, Lease},
     worker::{
         PrivateDir,
         guard::{Input, RunId, Script, ScriptOutcome},
@@ -22,6 +22,8 @@ pub(super) struct Runner {
     charge: Arc<Charge>,
     /// Variables that let scripts call the same servers.
     servers: Vec<(&'static str, OsString)>,
+    /// Arguments with which the will calls them with the same token.
+    token_arguments: Vec<OsString>,
     program: Option<PathBuf>,
     events: mpsc::Sender<Event>,
     dir: PrivateDir,
@@ -40,7 +42,7 @@ pub(super) struct Runner {
 impl Runner {
     pub(super) async fn new(
         charge: Arc<Charge>,
-        servers: &[(&'static str, OsString)],
+        client: &Client,
         program: Option<PathBuf>,
         events: mpsc::Sender<Event>,
     ) -> Result<Self, String> {
@@ -52,7 +54,8 @@ impl Runner {
         let (armed, token) = (false, None);
         Ok(Self {
             charge,
-            servers: servers.to_vec(),
+            servers: client.environment().to_vec(),
+            token_arguments: client.token_arguments(),
             program,
             events,
             dir,
@@ -159,7 +162,9 @@ impl Runner {
         let line = self.charge.scripts.deactivate.as_str();
         // The will runs in the guardian's own program.
         let mut argv = vec![own_program().into_os_string()];
-        argv.extend(["last-will", "--", line].map(OsString::from));
+        argv.push("last-will".into());
+        argv.extend(self.token_arguments.iter().cloned());
+        argv.extend(["--", line].map(OsString::from));
         Task { argv, ..task }
     }
 

@@ -21,14 +21,15 @@ pub(in crate::worker) fn own_program() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| "tenure".into())
 }
 
-/// The variables of this process that may hold a secret of the agent: a setting, a session id or a lease id.
+/// The variables of this process that may hold a secret of the agent, or say where one is: a setting, a session id, a
+/// lease id, the file with the token.
 pub(super) fn secret_variables() -> impl Iterator<Item = OsString> {
     std::env::vars_os().map(|(name, _)| name).filter(|name| is_secret(name))
 }
 
 fn is_secret(name: &OsStr) -> bool {
-    let id = ["TENURE_SESSION_ID", "TENURE_LEASE_ID"].map(OsStr::new).contains(&name);
-    id || name.as_encoded_bytes().starts_with(b"TENURE__")
+    const OWN: [&str; 3] = ["TENURE_SESSION_ID", "TENURE_LEASE_ID", "TENURE_TOKEN_FILE"];
+    OWN.map(OsStr::new).contains(&name) || name.as_encoded_bytes().starts_with(b"TENURE__")
 }
 
 /// Starts a program in a process group of its own.

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 
 use super::{
     answer::Problem,
+    caller::Caller,
     events::Filter,
     handlers::{acquire, acquire_any, batch, heartbeats, leases, releases},
     request::{key, owner, parse, parse_optional, parse_query, read_spec},
@@ -64,7 +65,7 @@ pub const BODIES: [Door; 16] = [
         path: "/v1/acquire",
         read: |bytes| {
             body::<AcquireBody>(bytes, |body| {
-                acquire::read_acquire(body)?;
+                acquire::read_acquire(&Caller::anyone(), body)?;
                 value(&body.value)
             })
         },
@@ -73,7 +74,7 @@ pub const BODIES: [Door; 16] = [
         path: "/v1/acquire-any",
         read: |bytes| {
             body::<AcquireAnyBody>(bytes, |body| {
-                acquire_any::read_any(body)?.count.check().map_err(invalid)
+                acquire_any::read_any(&Caller::anyone(), body)?.count.check().map_err(invalid)
             })
         },
     },
@@ -81,7 +82,7 @@ pub const BODIES: [Door; 16] = [
         path: "/v1/heartbeat",
         read: |bytes| {
             body::<HeartbeatBody>(bytes, |body| {
-                heartbeats::read_heartbeat(body)?;
+                heartbeats::read_heartbeat(&Caller::anyone(), body)?;
                 value(&body.value)
             })
         },
@@ -91,7 +92,7 @@ pub const BODIES: [Door; 16] = [
         path: "/v1/release",
         read: |bytes| {
             body::<ReleaseBody>(bytes, |body| {
-                releases::read_release(body)?;
+                releases::read_release(&Caller::anyone(), body)?;
                 value(&body.value)
             })
         },
@@ -101,7 +102,7 @@ pub const BODIES: [Door; 16] = [
         path: "/v1/transfer",
         read: |bytes| {
             body::<TransferBody>(bytes, |body| {
-                releases::read_transfer(body)?;
+                releases::read_transfer(&Caller::anyone(), body)?;
                 value(&body.value)
             })
         },
@@ -168,7 +169,7 @@ fn read_batch(body: &BatchBody) -> Result<(), Problem> {
     batch::check_size(body)?;
     for lease in &body.leases {
         // A verdict of its own, and not the end of the others.
-        if let Err(problem) = batch::read(lease) {
+        if let Err(problem) = batch::read(&Caller::anyone(), lease) {
             assert!(problem.field.is_some(), "{problem}");
         }
     }
@@ -182,7 +183,7 @@ fn read_batch(body: &BatchBody) -> Result<(), Problem> {
 pub fn read_query(door: usize, text: &str) -> Result<(), Refused> {
     match door % 5 {
         0 => leases::read_filter(parse_query::<ListQuery>(text)?).map(drop)?,
-        1 => Filter::of(&parse_query::<EventsQuery>(text)?).map(drop)?,
+        1 => Filter::of(Caller::anyone(), &parse_query::<EventsQuery>(text)?).map(drop)?,
         2 => parse_query::<SessionsQuery>(text).map(drop)?,
         3 => parse_query::<LeaseQuery>(text).map(drop)?,
         _ => leases::key_of_path(&format!("/v1/leases/{text}")).map(drop)?,

@@ -18,8 +18,10 @@
 mod attempts;
 mod embedded;
 mod idle;
+mod overload;
 mod parked;
 mod probe;
+mod reconnects;
 mod slow;
 mod stuck;
 mod unfinished;

@@ -3,5 +3,6 @@
 mod embedded;
 mod file;
 mod node;
+mod rotate;
 mod scenario;
 mod shared;

@@ -6,6 +6,7 @@ use std::{
     process::{Command, Output},
 };
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 pub use crate::support::clock::eventually;
@@ -111,6 +112,10 @@ impl Node {
     /// Ends it as an operator does.
     pub async fn stop(mut self) {
         self.process.stop().await;
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        self.process.signal(signal);
     }
 
     /// Status and body; 0 while it cannot be reached.

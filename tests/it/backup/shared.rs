@@ -15,7 +15,7 @@ use crate::support::{
 /// Nodes that answer within a short time after the one before them was killed.
 const TTL: &str = "node.ttl=1s";
 
-fn nats(server: &nats_server::Server) -> Place {
+pub fn nats(server: &nats_server::Server) -> Place {
     let url = format!("store.nats.url={}", server.url());
     Place::new(&["store.kind=nats", &url, "store.nats.replicas=1", TTL])
 }
@@ -157,7 +157,7 @@ async fn a_cut_off_restore_gives_way_to_that_of_another_backup(
     node.stop().await;
 }
 
-async fn lose(server: &mut nats_server::Server) {
+pub async fn lose(server: &mut nats_server::Server) {
     server.kill();
     server.wipe();
     server.run();
@@ -319,13 +319,13 @@ fn table_at(url: &str) -> Place {
 }
 
 /// A service whose tables are lost with it, at an address that stays the same.
-struct Table {
+pub struct Table {
     endpoint: dynamo_endpoint::Endpoint,
-    place: Place,
+    pub place: Place,
 }
 
 impl Table {
-    fn start() -> Self {
+    pub fn start() -> Self {
         let endpoint = dynamo_endpoint::Endpoint::start();
         Self { place: table_at(&endpoint.url()), endpoint }
     }

@@ -17,6 +17,7 @@ mod heartbeat;
 mod mutants;
 mod nodes;
 mod pin;
+mod principals;
 mod recover;
 mod request_id;
 mod sessions;

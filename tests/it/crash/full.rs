@@ -32,13 +32,13 @@ fn run(program: &str, arguments: &[&str]) {
 }
 
 /// A file system of its own; gone with this, however the test ends.
-struct Mount {
-    at: PathBuf,
+pub struct Mount {
+    pub at: PathBuf,
     _home: tempfile::TempDir,
 }
 
 impl Mount {
-    fn tmpfs(size: &str) -> Self {
+    pub fn tmpfs(size: &str) -> Self {
         let home = tempfile::tempdir().expect("a directory");
         let at = home.path().to_owned();
         run("mount", &["-t", "tmpfs", "-o", &format!("size={size}"), "tmpfs", text(&at)]);
@@ -54,7 +54,7 @@ impl Mount {
     }
 
     /// Fills it, but for so much.
-    fn fill(&self, but: usize) -> PathBuf {
+    pub fn fill(&self, but: usize) -> PathBuf {
         let path = self.at.join("ballast");
         let mut file = fs::File::create(&path).expect("a file");
         let mut written = 0;

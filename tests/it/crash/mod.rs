@@ -11,7 +11,7 @@
     reason = "the test stands outside, and reads the clock that says when a process was started"
 )]
 
-mod full;
+pub mod full;
 mod lane;
 mod moment;
 mod refusals;

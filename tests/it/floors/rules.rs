@@ -11,7 +11,7 @@ const FLOORS: [&[&str]; 10] = [
     &["actor"],
     &["store", "plugin", "worker"],
     &["client"],
-    &["clock", "settings", "telemetry", "tls"],
+    &["access", "clock", "settings", "telemetry", "tls"],
     &["api"],
     &["lease"],
 ];

@@ -104,15 +104,35 @@ impl Pair {
         Self::start(Store::DynamoDb(endpoint), sets).await
     }
 
-    async fn start(store: Store, mut sets: Vec<String>) -> Self {
+    /// Two nodes with settings of their own, that `observer` may observe.
+    pub async fn nats_with(of_a: &[String], of_b: &[String], observer: &str) -> Self {
+        let server = Server::start();
+        let url = format!("store.nats.url={}", server.url());
+        let sets = ["store.kind=nats".to_owned(), url, "store.nats.replicas=1".to_owned()];
+        Self::begin(Store::Nats(server), sets.to_vec(), [of_a, of_b], observer).await
+    }
+
+    async fn start(store: Store, sets: Vec<String>) -> Self {
+        Self::begin(store, sets, [&[], &[]], "").await
+    }
+
+    async fn begin(
+        store: Store,
+        mut sets: Vec<String>,
+        [of_a, of_b]: [&[String]; 2],
+        observer: &str,
+    ) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         sets.push("node.ttl=2s".to_owned());
         let witness = dir.path().join("witness.json");
         sets.push(format!("node.witness={}", witness.display()));
         let policies = dir.path().join("tenure.toml");
         std::fs::write(&policies, POLICIES).expect("a settings file");
-        let mut a = Node::new("a", &sets, &ENVIRONMENT).configured(&policies);
-        let mut b = Node::new("b", &sets, &ENVIRONMENT).configured(&policies);
+        let node = |name: &str, own: &[String]| {
+            let node = Node::new(name, &[&sets, own].concat(), &ENVIRONMENT);
+            node.configured(&policies).with_token(observer)
+        };
+        let (mut a, mut b) = (node("a", of_a), node("b", of_b));
         a.start().await;
         b.start().await;
         let two = within(ms(DEATH_MS), async || {

@@ -26,7 +26,7 @@ pub async fn raise(
     restoring: bool,
 ) -> Result<(), StoreError> {
     let seen = shared.own_revision().await?;
-    shared.raise_epoch(Raise { identity, epoch, seen, restoring }).await
+    shared.raise_epoch(Raise { identity, epoch, seen, restoring, secret: None }).await
 }
 
 /// Every future of a store resolves within this.

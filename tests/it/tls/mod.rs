@@ -5,3 +5,4 @@ mod checks;
 mod client;
 mod command_line;
 mod nodes;
+mod port;

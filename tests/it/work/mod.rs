@@ -7,6 +7,7 @@
 )]
 
 mod agent;
+mod denied;
 mod example;
 mod guardian;
 mod process;

@@ -116,10 +116,13 @@ async fn a_program_inherits_no_secret_of_the_agent() {
     command.args(["/bin/sh", "-c", "env > $D/env; tr '\\0' '\\n' < /proc/$PPID/environ >> $D/env"]);
     command.env("TENURE__STORE__NATS__PASSWORD", "hunter2").env("TENURE_SESSION_ID", "hunter2");
     command.env("TENURE_LEASE_ID", "hunter2").env("MINE", "kept");
+    std::fs::write(place.path("token"), "hunter2").expect("written");
+    command.env("TENURE_TOKEN_FILE", place.path("token"));
     assert_eq!(place.start(command).over().await.code(), 0);
     let env = place.read("env");
     assert!(env.contains("MINE=kept") && env.contains("TENURE_TOKEN=1"), "{env}");
     assert!(!env.contains("hunter2") && !env.contains("TENURE__"), "{env}");
+    assert!(!env.contains("TENURE_TOKEN_FILE"), "{env}");
 }
 
 #[tokio::test]

@@ -94,6 +94,14 @@ impl Server {
         Self::on(Dir::Own(tempfile::tempdir().expect("a directory")), owned(sets))
     }
 
+    /// [`Self::with`], and variables of its environment.
+    pub fn in_environment(sets: &[&str], environment: &[(&str, &str)]) -> Self {
+        let dir = Dir::Own(tempfile::tempdir().expect("a directory"));
+        Self::try_on(dir, owned(sets), environment).unwrap_or_else(|stopped| {
+            panic!("the server did not listen ({:?}); it said:\n{}", stopped.status, stopped.said)
+        })
+    }
+
     /// [`Self::with`], at another address.
     pub fn listening(ip: [u8; 4], sets: &[&str]) -> Self {
         let (started, sets) = (Instant::now(), owned(sets));

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde_json::Value;
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader},
     net::TcpStream,
 };
 
@@ -77,8 +77,8 @@ impl Reply {
 
 /// A connection that is kept open between calls.
 #[derive(Debug)]
-pub struct Connection {
-    pub stream: BufReader<TcpStream>,
+pub struct Connection<S = TcpStream> {
+    pub stream: BufReader<S>,
 }
 
 impl Connection {
@@ -89,6 +89,13 @@ impl Connection {
 
     pub fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).expect("a TCP socket");
+        Self::on(stream)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// On any stream that is open.
+    pub fn on(stream: S) -> Self {
         Self { stream: BufReader::new(stream) }
     }
 

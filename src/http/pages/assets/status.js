@@ -55,10 +55,24 @@ function left(lease) {
   return td;
 }
 
+// Fetches from this coordinator. Shows the form for a token if it asks who calls.
+async function ask(path, quiet = false) {
+  const answer = await fetch(path);
+  if (answer.status === 401) {
+    $("sign-in").hidden = false;
+    $("main").hidden = true;
+    throw new Error("sign in");
+  }
+  $("sign-in").hidden = true;
+  $("main").hidden = false;
+  if (answer.status === 403 && quiet) return null;
+  return answer;
+}
+
 async function leases() {
   const form = new FormData($("filter"));
   const query = new URLSearchParams([["limit", SHOWN], ...[...form].filter(([, value]) => value)]);
-  const answer = await fetch(`/v1/leases?${query}`);
+  const answer = await ask(`/v1/leases?${query}`);
   const page = await answer.json();
   if (!answer.ok) throw new Error(page.detail);
   $("leases").replaceChildren(...page.leases.map((lease) => row(
@@ -73,7 +87,7 @@ async function leases() {
 
 // Shows the first few sessions, ordered by their digests.
 async function sessions() {
-  const page = await (await fetch(`/v1/sessions?limit=${SESSIONS}`)).json();
+  const page = await (await ask(`/v1/sessions?limit=${SESSIONS}`)).json();
   $("sessions-section").hidden = page.sessions.length === 0;
   $("sessions-list").replaceChildren(...page.sessions.map((session) => row(
     cell(session.digest.slice(0, 8)), cell(session.owner), cell(session.leases?.count.toLocaleString(), "n"),
@@ -85,7 +99,7 @@ async function sessions() {
 
 // Shows the pools with members, and the members of each, ordered by the digests of their sessions.
 async function pools() {
-  const joined = (await (await fetch("/v1/pools")).json()).pools.filter((pool) => pool.members.length);
+  const joined = (await (await ask("/v1/pools")).json()).pools.filter((pool) => pool.members.length);
   $("pools-section").hidden = joined.length === 0;
   const all = joined.flatMap((pool) => [
     row(cell(pool.pool), cell(`${pool.members.length} members`), cell(""), cell(((pool.keys ?? 0) - (pool.free ?? 0)).toLocaleString(), "n"),
@@ -103,7 +117,9 @@ const host = (url) => url && url.replace(/^https?:\/\//, "");
 
 // Shows the nodes on the store. A store of one process has only one.
 async function nodes() {
-  const { nodes } = await (await fetch("/v1/nodes")).json();
+  const answer = await ask("/v1/nodes", true);
+  if (!answer) return;
+  const { nodes } = await answer.json();
   document.body.classList.toggle("alone", nodes.length < 2);
   $("nodes-section").hidden = nodes[0].runs_out_in_ms === null && nodes.length < 2;
   const colour = { alive: "held", dead: "bad" };
@@ -116,7 +132,9 @@ async function nodes() {
 
 // Shows the figures: sums of metrics over all labels.
 async function figures() {
-  const text = await (await fetch("/metrics")).text();
+  const answer = await ask("/metrics", true);
+  if (!answer) return;
+  const text = await answer.text();
   const sum = (name) => text.split("\n")
     .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
     .reduce((total, line) => total + Number(line.slice(line.lastIndexOf(" ") + 1)), 0);
@@ -139,15 +157,21 @@ async function look() {
   try {
     await Promise.all([leases(), figures(), nodes(), sessions(), pools()]);
   } catch (error) {
-    $("state").textContent = "unreachable";
-    $("state").title = String(error);
-    $("state").className = "bad";
+    if ($("sign-in").hidden) {
+      $("state").textContent = "unreachable";
+      $("state").title = String(error);
+      $("state").className = "bad";
+    }
   }
   setTimeout(look, 1000);
 }
 
 function follow() {
   const stream = new EventSource("/v1/events");
+  // After a refusal the browser does not try again by itself.
+  stream.addEventListener("error", () => {
+    if (stream.readyState === EventSource.CLOSED) setTimeout(follow, 2000);
+  });
   const show = (message) => {
     const event = JSON.parse(message.data);
     const { data } = event;
@@ -171,9 +195,22 @@ function follow() {
   });
 }
 
-fetch("/v1/info").then((answer) => answer.json()).then((info) => {
-  $("node").textContent = `${info.node} · ${info.store} store · version ${info.version} · epoch ${info.epoch}`;
+async function describe() {
+  const answer = await fetch("/v1/info");
+  if (!answer.ok) return setTimeout(describe, 2000);
+  const info = await answer.json();
+  const open = info.open ? " · open: everybody who reaches this address may do everything" : "";
+  $("node").textContent = `${info.node} · ${info.store} store · version ${info.version} · epoch ${info.epoch}${open}`;
+}
+
+$("sign-in").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const body = JSON.stringify({ token: new FormData($("sign-in")).get("token").trim() });
+  const answer = await fetch("/sign-in", { method: "POST", headers: { "content-type": "application/json" }, body });
+  $("sign-in").reset();
+  $("refused").textContent = answer.ok ? "" : "The coordinator does not know this token.";
 });
+describe();
 $("filter").addEventListener("submit", (event) => event.preventDefault());
 look();
 follow();

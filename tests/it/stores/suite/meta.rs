@@ -56,7 +56,8 @@ pub async fn a_raised_epoch_and_a_node_that_registers_notice_each_other(subject:
 
     // The node is faster.
     assert!(soon(node.register(before)).await.expect("it is counted"));
-    let unseen = Raise { identity: nonce(), epoch: raised, seen: first, restoring: false };
+    let unseen =
+        Raise { identity: nonce(), epoch: raised, seen: first, restoring: false, secret: None };
     for restoring in [false, true] {
         let refused = soon(operator.raise_epoch(Raise { restoring, ..unseen })).await;
         assert!(refused.is_err(), "a raise that did not see the node");

@@ -1,19 +1,10 @@
-//! TLS for clients: which certificate authorities verify a server, and what to do when a handshake fails.
-//!
-//! Guarantees: nothing is sent to a server whose certificate no trusted authority issued, or is for other names. A
-//! connection that must use TLS never falls back to plain text. No proxy from the environment is used.
-//!
-//! Does not guarantee: that a certificate was not revoked. No revocation list is read.
-//!
-//! Assumes: the files with certificate authorities are read once, when a configuration is made.
+//! TLS for clients: which certificate authorities verify a server, and which certificate the client shows.
 
 use std::{error::Error, io, path::Path, path::PathBuf, sync::Arc};
 
-use rustls::{
-    CertificateError, ClientConfig, RootCertStore,
-    crypto::ring,
-    pki_types::{CertificateDer, pem::PemObject},
-};
+use rustls::{CertificateError, ClientConfig, RootCertStore, crypto::ring};
+
+use super::pem;
 
 /// The certificate authorities that verify servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +25,15 @@ impl<'a> Roots<'a> {
     }
 }
 
+/// The certificate and the private key by which a client proves who it is, in PEM files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity<'a> {
+    /// The certificate, and those of the authorities between it and a root.
+    pub cert: &'a Path,
+    /// Its private key.
+    pub key: &'a Path,
+}
+
 /// Why TLS cannot be set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TlsError {
@@ -44,8 +44,11 @@ pub enum TlsError {
     )]
     System(String),
     /// A file cannot be used.
-    #[error("{path} cannot be used as a file of authorities' certificates: {why}", path = .path.display())]
+    #[error("{path}, for the certificates of authorities, {why}", path = .path.display())]
     File { path: PathBuf, why: String },
+    /// The file of a client's certificate or private key cannot be used.
+    #[error("{path}, for the client's certificate and key, {why}", path = .path.display())]
+    Identity { path: PathBuf, why: String },
 }
 
 /// A configuration for servers that these authorities verify.
@@ -53,6 +56,17 @@ pub enum TlsError {
 /// # Errors
 /// [`TlsError`] when the file cannot be used, or there are no certificate authorities.
 pub fn client(roots: Roots<'_>) -> Result<ClientConfig, TlsError> {
+    client_as(roots, None)
+}
+
+/// The same, for a client that proves who it is if the server asks.
+///
+/// # Errors
+/// Also when a file of the client's own cannot be used.
+pub fn client_as(
+    roots: Roots<'_>,
+    identity: Option<Identity<'_>>,
+) -> Result<ClientConfig, TlsError> {
     let mut store = RootCertStore::empty();
     match roots {
         Roots::System => add_system(&mut store)?,
@@ -63,21 +77,37 @@ pub fn client(roots: Roots<'_>) -> Result<ClientConfig, TlsError> {
             let _ = add_system(&mut store);
         }
     }
-    Ok(trusting(store))
+    trusting(store, identity)
 }
 
 /// A configuration without any authority: every handshake fails. For connections that must not use TLS.
+///
+/// # Panics
+/// Never: without a certificate of the client, nothing can fail.
 #[must_use]
 pub fn none() -> ClientConfig {
-    trusting(RootCertStore::empty())
+    trusting(RootCertStore::empty(), None).expect("there is no certificate")
 }
 
-fn trusting(roots: RootCertStore) -> ClientConfig {
-    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+fn trusting(
+    roots: RootCertStore,
+    identity: Option<Identity<'_>>,
+) -> Result<ClientConfig, TlsError> {
+    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("the provider has these versions")
-        .with_root_certificates(roots)
-        .with_no_client_auth()
+        .with_root_certificates(roots);
+    let Some(Identity { cert, key }) = identity else { return Ok(builder.with_no_client_auth()) };
+    let fault = |path: &Path, why| TlsError::Identity { path: path.to_owned(), why };
+    let chain = pem::certificates(cert).map_err(|why| fault(cert, why))?;
+    let private = pem::key(key).map_err(|why| fault(key, why))?;
+    let built = builder.with_client_auth_cert(chain, private);
+    built.map_err(|error| match error {
+        rustls::Error::InconsistentKeys(_) => {
+            fault(key, format!("is not the key of the first certificate in {}", cert.display()))
+        }
+        error => fault(cert, format!("cannot be used: {error}")),
+    })
 }
 
 fn add_system(store: &mut RootCertStore) -> Result<(), TlsError> {
@@ -92,13 +122,8 @@ fn add_system(store: &mut RootCertStore) -> Result<(), TlsError> {
 
 fn add_file(store: &mut RootCertStore, path: &Path) -> Result<(), TlsError> {
     let fault = |why: String| TlsError::File { path: path.to_owned(), why };
-    let certificates =
-        CertificateDer::pem_file_iter(path).map_err(|error| fault(error.to_string()))?;
-    for certificate in certificates {
-        let certificate = certificate.map_err(|error| fault(error.to_string()))?;
-        store.add(certificate).map_err(|error| fault(error.to_string()))?;
-    }
-    if store.is_empty() { Err(fault("it has no certificate in PEM form".into())) } else { Ok(()) }
+    store.roots.extend(pem::authorities(path).map_err(fault)?.roots);
+    Ok(())
 }
 
 /// A builder for an HTTP client that uses this configuration for `https` URLs, and ignores every proxy in the

@@ -1,0 +1,31 @@
+//! Variants of the rights that break one of them each, so that tests can show that they notice.
+
+#[cfg(feature = "testing")]
+#[path = "../../tests/doors/broken_access.rs"]
+mod door;
+
+/// A variant that breaks one right. Never active outside of tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Broken {
+    /// A prefix counts wherever it is in the key.
+    PrefixAnywhere,
+    /// Whoever names an owner acts for it.
+    OwnerUnchecked,
+    /// A list leaves out what the caller may not read after it was cut into pages.
+    FilterAfterPaging,
+    /// A request id is that of any principal.
+    MarkWithoutPrincipal,
+    /// The proof on a forwarded call names no receiver.
+    SealWithoutReceiver,
+}
+
+impl Broken {
+    /// Whether this variant is active.
+    #[must_use]
+    pub fn is_active(self) -> bool {
+        #[cfg(feature = "testing")]
+        return door::is_active(&format!("{self:?}"));
+        #[cfg(not(feature = "testing"))]
+        false
+    }
+}

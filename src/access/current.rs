@@ -1,0 +1,71 @@
+//! The principals that are in force now.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use arc_swap::{ArcSwap, Guard};
+use tokio::sync::Notify;
+
+use super::principals::Access;
+
+/// The principals that are in force now. Readers take no lock.
+///
+/// Whoever keeps a judgement for later calls reads [`Self::generation`] first and [`Self::load`] after it. What it
+/// judged is then at least as new as the generation that it keeps.
+#[derive(Debug)]
+pub struct Current {
+    access: ArcSwap<Access>,
+    generation: AtomicU64,
+    replaced: Notify,
+}
+
+impl Current {
+    /// These principals, as the first generation.
+    #[must_use]
+    pub fn new(access: Access) -> Self {
+        Self {
+            access: ArcSwap::from_pointee(access),
+            generation: AtomicU64::new(1),
+            replaced: Notify::new(),
+        }
+    }
+
+    /// The principals that are in force.
+    pub fn load(&self) -> Guard<Arc<Access>> {
+        self.access.load()
+    }
+
+    /// The principals that are in force, and their generation or an earlier one.
+    #[must_use]
+    pub fn load_with_generation(&self) -> (Guard<Arc<Access>>, u64) {
+        let generation = self.generation();
+        (self.load(), generation)
+    }
+
+    /// Resolves with the present generation once it is another one than `seen`.
+    pub async fn changed(&self, seen: u64) -> u64 {
+        loop {
+            let replaced = self.replaced.notified();
+            let now = self.generation();
+            if now != seen {
+                return now;
+            }
+            replaced.await;
+        }
+    }
+
+    /// How many times the principals were replaced, and 1.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// Puts other principals into force.
+    pub fn replace(&self, access: Access) {
+        self.access.store(Arc::new(access));
+        self.generation.fetch_add(1, Ordering::Release);
+        self.replaced.notify_waiters();
+    }
+}

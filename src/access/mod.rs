@@ -1,0 +1,40 @@
+//! Who may call a coordinator, and what each caller may do: the principals of one file.
+//!
+//! Guarantees: a file with any fault gives no [`Access`], and [`Access::read`] reports all its faults at once, each with
+//! its line. Rights only add up: nothing takes a right away, and what no right allows is refused. A credential names
+//! one principal or none. No plain token is kept, and none is in a message or in `Debug` output.
+//!
+//! Does not guarantee: that a principal has not expired ([`Principal::expired`] says so); that the file is the same on
+//! all nodes.
+//!
+//! Assumes: the names that [`Access::by_certificate`] is given are those of a certificate that was verified.
+
+mod broken;
+mod certificates;
+mod current;
+mod date;
+mod limit;
+mod pattern;
+mod principal;
+mod principals;
+mod quoted;
+mod read;
+mod right;
+#[cfg(test)]
+mod tests;
+#[cfg(test)]
+mod tests_faults;
+mod token;
+mod verb;
+mod warnings;
+
+pub use broken::Broken;
+pub use current::Current;
+pub use date::Date;
+pub use limit::Limit;
+pub use pattern::{OwnerPattern, Pattern};
+pub use principal::{MAX_NAME_BYTES, Principal};
+pub use principals::Access;
+pub use right::Right;
+pub use token::{NotAToken, Token, TokenDigest};
+pub use verb::Verb;

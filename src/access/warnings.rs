@@ -1,0 +1,84 @@
+//! What somebody should look at, though the file has no fault.
+
+use super::{principal::Principal, principals::Access, verb::Verb};
+
+/// How long before a principal ends it is warned of, in days.
+const SOON_DAYS: u64 = 14;
+
+/// The principals that have ended, and those that soon do.
+pub(super) fn of_time(access: &Access, now_ms: u64) -> Vec<String> {
+    let of = |principal: &Principal| {
+        let day = principal.expires()?;
+        let name = &principal.name;
+        match day.days_left(now_ms) {
+            _ if day.is_over(now_ms) => {
+                Some(format!("principal {name:?} expired: {day} was its last day"))
+            }
+            0 => Some(format!("principal {name:?} expires at the end of this day, {day} UTC")),
+            days if days <= SOON_DAYS => {
+                Some(format!("principal {name:?} expires in {days} d, after {day}"))
+            }
+            _ => None,
+        }
+    };
+    access.principals().iter().filter_map(|principal| of(principal)).collect()
+}
+
+impl Access {
+    /// Everything that somebody should look at: [`Self::warnings`], rights that say nothing new, and principals that
+    /// could take each other's leases.
+    #[must_use]
+    pub fn review(&self) -> Vec<String> {
+        let mut found = self.warnings.clone();
+        found.extend(self.principals().iter().flat_map(|principal| redundant(principal)));
+        found.extend(self.overlapping());
+        found
+    }
+
+    /// Principals that may hold common keys under common owners' names.
+    fn overlapping(&self) -> Vec<String> {
+        let all = self.principals();
+        let pairs = all
+            .iter()
+            .enumerate()
+            .flat_map(|(at, one)| all[at + 1..].iter().map(move |other| (&**one, &**other)));
+        pairs.filter_map(|(one, other)| overlap(one, other)).collect()
+    }
+}
+
+fn overlap(one: &Principal, other: &Principal) -> Option<String> {
+    if !one.prefixes(Verb::Hold).meets(other.prefixes(Verb::Hold)) {
+        return None;
+    }
+    let patterns = one.owners().iter().find_map(|own| {
+        let theirs = other.owners().iter().find(|theirs| own.overlaps(theirs))?;
+        Some((own, theirs))
+    });
+    let (own, theirs) = patterns?;
+    Some(format!(
+        "principals {:?} and {:?} may hold common keys under common owners ({own} and {theirs})",
+        one.name, other.name
+    ))
+}
+
+/// The rights that another right of the same principal contains.
+fn redundant(principal: &Principal) -> Vec<String> {
+    let rights = principal.rights();
+    let mut found = Vec::new();
+    for (at, right) in rights.iter().enumerate() {
+        for verb in &right.verbs {
+            let contains = |(other_at, other): &(usize, &super::right::Right)| {
+                // Of two that are alike, the later one says nothing new.
+                let alike = other.prefix == right.prefix;
+                *other_at != at && other.contains(*verb, right) && (!alike || *other_at < at)
+            };
+            if let Some((_, other)) = rights.iter().enumerate().find(contains) {
+                found.push(format!(
+                    "principal {:?}: {verb} in {right} (line {}) is already in {other} (line {})",
+                    principal.name, right.line, other.line
+                ));
+            }
+        }
+    }
+    found
+}

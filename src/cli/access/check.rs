@@ -1,0 +1,128 @@
+//! `tenure access check`: judges the file, and lists its principals.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+
+use super::file::{self, Settings};
+use crate::{
+    access::{Principal, Verb},
+    cli::{
+        Exit, Failure,
+        output::{Format, Output, dash, shown, talk},
+    },
+};
+
+const HEADING: [&str; 6] = ["PRINCIPAL", "CREDENTIALS", "OWNERS", "MAY", "LIMITS", "EXPIRES"];
+
+/// Report all faults of the file (exit code 78), or what to look at and a table of the principals
+#[derive(Clone, Debug, Args)]
+pub(super) struct CheckArgs {
+    /// File to check [default: auth.file of the settings, or /etc/tenure/access.toml]
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    file: &'a Path,
+    warnings: &'a [String],
+    principals: &'a [Row],
+}
+
+/// A principal, without its credentials themselves.
+#[derive(Serialize)]
+struct Row {
+    name: String,
+    tokens: usize,
+    certificates: Vec<String>,
+    uids: Vec<u32>,
+    owners: Vec<String>,
+    may: Vec<Right>,
+    limit: serde_json::Map<String, serde_json::Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Right {
+    verb: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prefixes: Option<Vec<String>>,
+}
+
+impl CheckArgs {
+    pub(super) fn run(&self, output: &Output) -> Result<Exit, Failure> {
+        let file = self.settings.file(self.file.as_deref())?;
+        let access = file::read(&file)?;
+        let warnings = access.review();
+        let rows: Vec<Row> = access.principals().iter().map(|one| Row::of(one)).collect();
+        let whole = Checked { file: &file, warnings: &warnings, principals: &rows };
+        output.list(&whole, &rows, &HEADING, Row::cells)?;
+        if output.format != Format::Json {
+            warnings.iter().for_each(|warning| talk(&format!("warning: {}", shown(warning))));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+impl Row {
+    fn of(principal: &Principal) -> Self {
+        let has = Verb::ALL.into_iter().filter(|verb| principal.has(*verb));
+        let right = |verb: Verb| {
+            let prefixes = || principal.prefixes(verb).iter().map(str::to_owned).collect();
+            Right { verb: verb.as_str(), prefixes: verb.has_keys().then(prefixes) }
+        };
+        let limits = principal.limit().fields().into_iter();
+        Self {
+            name: principal.name.to_string(),
+            tokens: principal.tokens().len(),
+            certificates: principal.certificates().iter().map(ToString::to_string).collect(),
+            uids: principal.uids().to_vec(),
+            owners: principal.owners().iter().map(ToString::to_string).collect(),
+            may: has.map(right).collect(),
+            limit: limits
+                .filter_map(|(name, value)| Some((name.to_owned(), value?.into())))
+                .collect(),
+            expires: principal.expires().map(|day| day.to_string()),
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let tokens = match self.tokens {
+            0 => None,
+            1 => Some("a token".to_owned()),
+            several => Some(format!("{several} tokens")),
+        };
+        let certificates = self.certificates.iter().map(|name| format!("cert {name}"));
+        let uids = self.uids.iter().map(|uid| format!("uid {uid}"));
+        let credentials = tokens.into_iter().chain(certificates).chain(uids);
+        let limits = self.limit.iter().map(|(name, value)| format!("{name} {value}"));
+        let joined =
+            |all: Vec<String>| if all.is_empty() { dash() } else { shown(&all.join(", ")) };
+        vec![
+            shown(&self.name),
+            joined(credentials.collect()),
+            joined(self.owners.clone()),
+            joined(self.may.iter().map(Right::told).collect()),
+            joined(limits.collect()),
+            self.expires.clone().unwrap_or_else(dash),
+        ]
+    }
+}
+
+impl Right {
+    fn told(&self) -> String {
+        let told =
+            |prefix: &String| if prefix.is_empty() { "*".to_owned() } else { format!("{prefix}*") };
+        match &self.prefixes {
+            Some(prefixes) => {
+                let prefixes: Vec<_> = prefixes.iter().map(told).collect();
+                format!("{} {}", self.verb, prefixes.join(" "))
+            }
+            None => self.verb.to_owned(),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! Finds out who sends a request, and whether it may reach a handler.
+
+use std::sync::Arc;
+
+use actix_web::{
+    HttpMessage as _, HttpRequest,
+    http::{Method, header},
+};
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+
+use super::{
+    cookie::{COOKIE, Cookies},
+    identity::{PeerCertificate, PeerUid},
+    needs::{Need, need},
+    reading::{Caller, Known},
+    usage::Usages,
+};
+use crate::{
+    access::{Access, Current, Principal},
+    clock::Clock,
+    http::{
+        answer::Problem,
+        peer::{PRINCIPAL, was_forwarded},
+    },
+    telemetry::audit::Acting,
+};
+
+/// Decides who may reach a handler.
+#[derive(Clone)]
+pub struct Gatekeeper {
+    access: Option<Arc<Current>>,
+    cookies: Arc<Cookies>,
+    clock: Arc<dyn Clock>,
+    usages: Arc<Usages>,
+}
+
+impl Gatekeeper {
+    /// Admits the principals of this access file; everybody if there is none.
+    #[must_use]
+    pub fn new(access: Option<Arc<Current>>, cookies: Arc<Cookies>, clock: Arc<dyn Clock>) -> Self {
+        Self { access, cookies, clock, usages: Arc::default() }
+    }
+
+    /// The caller of a request, if the request may reach a handler.
+    pub fn admit(&self, request: &HttpRequest) -> Result<Caller, Problem> {
+        let Some(current) = &self.access else { return Ok(Caller::anyone()) };
+        let (access, generation) = current.load_with_generation();
+        let need = need(request.method(), request.path());
+        let found = match self.identify(&access, request) {
+            Err(_) if need == Need::Nothing => None,
+            found => found?,
+        };
+        let found = found.filter(|principal| !principal.expired(self.clock.wall_ms()));
+        let Some(principal) = found else {
+            return match need {
+                Need::Nothing => Ok(Caller::nobody()),
+                Need::Account | Need::Right(_) => Err(Problem::unauthenticated()),
+            };
+        };
+        request.extensions_mut().insert(Acting(principal.name.clone()));
+        let fits = match need {
+            Need::Nothing | Need::Account => true,
+            Need::Right(verbs) => verbs.iter().any(|verb| principal.has(*verb)),
+        };
+        if let (false, Need::Right([verb, ..])) = (fits, need) {
+            return Err(Problem::no_right(&principal.name, verb.as_str(), "at all"));
+        }
+        let usage = self.usages.of(&principal.name);
+        Ok(Caller::known(Known { principal, current: current.clone(), generation, usage }))
+    }
+
+    /// The principal that a request shows to be. `None` if it shows nothing.
+    fn identify(
+        &self,
+        access: &Access,
+        request: &HttpRequest,
+    ) -> Result<Option<Arc<Principal>>, Problem> {
+        let headers = request.headers();
+        if was_forwarded(request) {
+            // The seal proves that a node of this store asks for this principal.
+            let name = headers.get(PRINCIPAL).and_then(|name| BASE64.decode(name).ok());
+            let name = name.and_then(|name| String::from_utf8(name).ok());
+            let Some(name) = name else { return Err(Problem::unauthenticated()) };
+            let known = access.by_name(&name);
+            return known.cloned().map(Some).ok_or_else(|| Problem::unknown_here(&name));
+        }
+        if let Some(shown) = headers.get(header::AUTHORIZATION) {
+            let token = shown.to_str().ok().and_then(bearer);
+            let known = token.and_then(|token| access.by_token(token));
+            return known.cloned().map(Some).ok_or_else(Problem::unauthenticated);
+        }
+        if let Some(names) = request.conn_data::<PeerCertificate>()
+            && let Some(known) = access.by_certificate(&names.names)
+        {
+            return Ok(Some(known.clone()));
+        }
+        if let Some(uid) = request.conn_data::<PeerUid>()
+            && let Some(known) = access.by_uid(uid.0)
+        {
+            return Ok(Some(known.clone()));
+        }
+        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        if let Some(cookie) = cookie(request).filter(|_| reads) {
+            let now = self.clock.wall_ms();
+            return Ok(self.cookies.open(access, cookie, now).cloned());
+        }
+        Ok(None)
+    }
+}
+
+/// The page's cookie.
+fn cookie(request: &HttpRequest) -> Option<&str> {
+    let headers = request.headers().get_all(header::COOKIE);
+    let mut pairs = headers.filter_map(|value| value.to_str().ok()).flat_map(|all| all.split(';'));
+    pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
+}
+
+/// The token in `Bearer TOKEN`.
+fn bearer(text: &str) -> Option<&str> {
+    let (scheme, token) = text.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then_some(token.trim())
+}

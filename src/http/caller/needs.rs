@@ -1,0 +1,60 @@
+//! Which right each path needs. A path that this table lacks needs an account, and the right to nothing.
+
+use actix_web::http::Method;
+
+use crate::access::Verb;
+
+/// What a caller needs before its request reaches a handler. The handlers judge the key, the owner and the prefix.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Nothing: the answer shows no state.
+    Nothing,
+    /// To be known.
+    Account,
+    /// A right with one of these verbs.
+    Right(&'static [Verb]),
+}
+
+const HOLD: Need = Need::Right(&[Verb::Hold]);
+const READ: Need = Need::Right(&[Verb::Read]);
+const CHECK: Need = Need::Right(&[Verb::Check]);
+const READ_OR_CHECK: Need = Need::Right(&[Verb::Read, Verb::Check]);
+const ADMIN: Need = Need::Right(&[Verb::Admin]);
+const ADMIN_OR_BREAK: Need = Need::Right(&[Verb::Admin, Verb::Break]);
+const BREAK: Need = Need::Right(&[Verb::Break]);
+const OBSERVE: Need = Need::Right(&[Verb::Observe]);
+
+/// What a request to this path needs.
+pub fn need(method: &Method, path: &str) -> Need {
+    let reads = matches!(*method, Method::GET | Method::HEAD);
+    match path {
+        "/v1/heartbeat" | "/v1/heartbeats" | "/v1/acquire" | "/v1/acquire-any" | "/v1/release"
+        | "/v1/releases" | "/v1/transfer" => HOLD,
+        "/v1/check" => CHECK,
+        "/v1/leases" | "/v1/events" | "/v1/pools" => READ,
+        "/v1/sessions" => {
+            if reads {
+                READ
+            } else {
+                HOLD
+            }
+        }
+        "/v1/admin/revoke" => ADMIN_OR_BREAK,
+        "/v1/admin/fence-skip" => BREAK,
+        "/v1/admin/pin" | "/v1/admin/unpin" | "/v1/admin/drain" | "/v1/admin/forget" => ADMIN,
+        "/v1/info" | "/v1/nodes" | "/metrics" | "/openapi.json" | "/docs" => OBSERVE,
+        "/livez" | "/readyz" | "/" | "/sign-in" | "/sign-out" => Need::Nothing,
+        _ if path.starts_with("/assets/") => Need::Nothing,
+        _ if path.starts_with("/docs/") => OBSERVE,
+        _ if path.starts_with("/v1/leases/") => READ_OR_CHECK,
+        _ if path.starts_with("/v1/pools/") => READ,
+        _ if path.starts_with("/v1/sessions/") => {
+            if reads {
+                READ
+            } else {
+                HOLD
+            }
+        }
+        _ => Need::Account,
+    }
+}

@@ -1,0 +1,244 @@
+//! The caller of a request, as the handlers see it: reads the names and proofs in a request on behalf of the caller.
+
+use std::sync::Arc;
+
+use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
+
+use super::usage::{InUse, Kind, Usage};
+use crate::{
+    access::{Current, Principal, Verb},
+    http::answer::Problem,
+    lease::{self, Key, LeaseId, NotASessionId, Owner, Prefixes, PrincipalDigest, SessionId},
+};
+
+/// Who sends a request.
+#[derive(Clone)]
+pub struct Caller {
+    who: Who,
+}
+
+#[derive(Clone)]
+enum Who {
+    /// No access file is in force: everybody may do everything.
+    Anyone,
+    /// Nobody that this node knows.
+    Nobody,
+    /// A principal of the access file.
+    Known(Known),
+}
+
+/// A principal of an access file.
+#[derive(Clone)]
+pub struct Known {
+    pub principal: Arc<Principal>,
+    /// The file that is in force, and its number when the principal was found.
+    pub current: Arc<Current>,
+    pub generation: u64,
+    /// What the principal uses at this node.
+    pub usage: Arc<Usage>,
+}
+
+impl Caller {
+    /// A caller where no access file is in force.
+    pub fn anyone() -> Self {
+        Self { who: Who::Anyone }
+    }
+
+    /// A caller that this node does not know.
+    pub fn nobody() -> Self {
+        Self { who: Who::Nobody }
+    }
+
+    /// A principal.
+    pub fn known(known: Known) -> Self {
+        Self { who: Who::Known(known) }
+    }
+
+    /// The caller of a request that passed the door.
+    pub fn of(request: &HttpRequest) -> Self {
+        request.extensions().get::<Self>().cloned().unwrap_or_else(Self::nobody)
+    }
+
+    /// The principal's name; `None` where no access file is in force.
+    pub fn name(&self) -> Option<&str> {
+        self.account().map(|principal| &*principal.name)
+    }
+
+    /// The principal, where an access file is in force.
+    pub fn account(&self) -> Option<&Arc<Principal>> {
+        match &self.who {
+            Who::Known(known) => Some(&known.principal),
+            Who::Anyone | Who::Nobody => None,
+        }
+    }
+
+    /// The principal, as the leases know it.
+    pub fn principal(&self) -> Option<&lease::Principal> {
+        Some(self.account()?.id())
+    }
+
+    fn digest(&self) -> Option<PrincipalDigest> {
+        self.principal().map(lease::Principal::digest)
+    }
+
+    /// Judges by the principal's rights.
+    fn judge(&self, has: impl FnOnce(&Principal) -> bool) -> bool {
+        match &self.who {
+            Who::Anyone => true,
+            Who::Nobody => false,
+            Who::Known(known) => has(&known.principal),
+        }
+    }
+
+    fn refuse(&self, verb: Verb, what: &str) -> Problem {
+        match self.name() {
+            None => Problem::unauthenticated(),
+            Some(name) => Problem::no_right(name, verb.as_str(), what),
+        }
+    }
+
+    /// Requires a right to a key.
+    pub fn may(&self, verb: Verb, key: &str) -> Result<(), Problem> {
+        if self.judge(|principal| principal.may(verb, key)) {
+            return Ok(());
+        }
+        Err(self.refuse(verb, &format!("for the key {key:?}")))
+    }
+
+    /// Requires a right to all keys with a prefix.
+    pub fn may_all_of(&self, verb: Verb, prefix: &str) -> Result<(), Problem> {
+        if self.judge(|principal| principal.may_all_of(verb, prefix)) {
+            return Ok(());
+        }
+        let what = if prefix.is_empty() {
+            "for all keys".to_owned()
+        } else {
+            format!("for all keys with the prefix {prefix:?}")
+        };
+        Err(self.refuse(verb, &what))
+    }
+
+    /// Requires a right that is not about keys.
+    pub fn has(&self, verb: Verb) -> Result<(), Problem> {
+        if self.judge(|principal| principal.has(verb)) {
+            return Ok(());
+        }
+        Err(self.refuse(verb, "at all"))
+    }
+
+    /// Whether the caller may read a key.
+    pub fn reads(&self, key: &str) -> bool {
+        self.judge(|principal| principal.may(Verb::Read, key))
+    }
+
+    /// A problem about a key, without what only callers may know that may read the key.
+    pub fn told(&self, key: &str, problem: Problem) -> Problem {
+        if self.reads(key) { problem } else { problem.concealed() }
+    }
+
+    /// Whether the caller may read all keys with a prefix.
+    pub fn reads_all_of(&self, prefix: &str) -> bool {
+        self.judge(|principal| principal.may_all_of(Verb::Read, prefix))
+    }
+
+    /// The prefixes of the keys that the caller may read; `None` for all keys.
+    pub fn readable(&self) -> Option<Prefixes> {
+        match &self.who {
+            Who::Anyone => None,
+            Who::Nobody => Some(Prefixes::default()),
+            Who::Known(Known { principal, .. }) => {
+                let prefixes = principal.prefixes(Verb::Read);
+                (!prefixes.is_everything()).then(|| prefixes.clone())
+            }
+        }
+    }
+
+    /// Counts one more use, unless the principal uses as much already as its limit says.
+    pub fn uses(&self, kind: Kind) -> Result<InUse, Problem> {
+        let Who::Known(Known { principal, usage, .. }) = &self.who else {
+            return Ok(InUse::unlimited());
+        };
+        InUse::one_more(usage, principal, kind)
+            .map_err(|most| Problem::over_limit(&principal.name, kind.as_str(), most))
+    }
+
+    /// Requires a weight within the principal's limit.
+    pub fn may_weigh(&self, weight: u32) -> Result<(), Problem> {
+        match self.account().and_then(|principal| principal.limit().weight) {
+            Some(most) if weight > most => {
+                let detail = format!("is {weight}; at most {most} for this principal");
+                Err(Problem::field("weight", detail))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads the owner for which the caller acts.
+    pub fn owner(&self, field: &str, text: &str) -> Result<Owner, Problem> {
+        let owner = Owner::new(text).map_err(|error| Problem::field(field, error))?;
+        if !self.judge(|principal| principal.acts_as(text)) {
+            return Err(match self.name() {
+                None => Problem::unauthenticated(),
+                Some(name) => Problem::not_its_owner(name, text),
+            });
+        }
+        Ok(owner.of(self.principal().cloned()))
+    }
+
+    /// Reads the key that the caller wants to hold, or holds.
+    pub fn held_key(&self, text: &str) -> Result<Key, Problem> {
+        let key = Key::new(text).map_err(|error| Problem::field("key", error))?;
+        self.may(Verb::Hold, text)?;
+        Ok(key)
+    }
+
+    /// Reads a lease id that the caller shows.
+    pub fn lease_id(&self, text: &str) -> Result<LeaseId, Problem> {
+        let id: Result<LeaseId, _> = text.parse();
+        id.map(|id| id.by(self.digest())).map_err(|error| Problem::field("lease_id", error))
+    }
+
+    /// Reads a session id that the caller shows.
+    pub fn session_id(&self, field: &str, text: &str) -> Result<SessionId, Problem> {
+        let id: Result<SessionId, NotASessionId> = text.parse();
+        let SessionId { digest, proof } = id.map_err(|error| Problem::field(field, error))?;
+        Ok(SessionId { digest, proof: proof.by(self.digest()) })
+    }
+
+    /// Whether a session of this owner is the caller's own.
+    pub fn is_own(&self, owner: &Owner) -> bool {
+        match &self.who {
+            Who::Anyone => true,
+            Who::Nobody => false,
+            Who::Known(..) => owner.principal() == self.principal(),
+        }
+    }
+
+    /// The answer to a call that waits, unless the caller's rights change first. The call then ends as if the caller had
+    /// hung up.
+    pub async fn unless_removed(
+        &self,
+        request: &HttpRequest,
+        answer: impl Future<Output = HttpResponse>,
+    ) -> HttpResponse {
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            problem = self.removed() => problem.respond(request),
+        }
+    }
+
+    /// Resolves when the caller is no longer who it was: the access file changed, and has another entry for it, or none.
+    pub async fn removed(&self) -> Problem {
+        let Who::Known(Known { principal, current, generation, .. }) = &self.who else {
+            return std::future::pending().await;
+        };
+        let mut seen = *generation;
+        loop {
+            seen = current.changed(seen).await;
+            if !current.load().by_name(&principal.name).is_some_and(|now| **now == **principal) {
+                return Problem::removed(&principal.name);
+            }
+        }
+    }
+}

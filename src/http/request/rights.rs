@@ -1,0 +1,37 @@
+//! The rights of a caller that depend on policies and on what the store holds.
+
+use crate::{
+    access::Verb,
+    api::Lease,
+    http::{answer::Problem, app::App, caller::Caller},
+    manager::SessionView,
+};
+
+impl Caller {
+    /// Requires the right to hold every key of a pool.
+    pub fn may_work_for(&self, app: &App, pool: &str) -> Result<(), Problem> {
+        app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
+        app.manager
+            .prefixes_of_pool(pool)
+            .iter()
+            .try_for_each(|prefix| self.may_all_of(Verb::Hold, prefix))
+    }
+
+    /// A lease without what only callers may know that may read its key.
+    pub fn shown(&self, lease: Lease) -> Lease {
+        if self.reads(&lease.key) {
+            return lease;
+        }
+        Lease { owner: None, value: None, session: None, offered_to: None, ..lease }
+    }
+
+    /// Whether the caller may read every key of a pool.
+    pub fn reads_pool(&self, app: &App, pool: &str) -> bool {
+        app.manager.prefixes_of_pool(pool).iter().all(|prefix| self.reads_all_of(prefix))
+    }
+
+    /// Whether the caller is shown a session: its own, or any if it may read all keys.
+    pub fn sees(&self, session: &SessionView) -> bool {
+        self.reads_all_of("") || session.view.owner.as_ref().is_some_and(|owner| self.is_own(owner))
+    }
+}

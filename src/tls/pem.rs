@@ -1,0 +1,49 @@
+//! Reads files in PEM form. An error says what is wrong with the file, and follows "which".
+
+use std::path::Path;
+
+use rustls::{
+    RootCertStore,
+    pki_types::{
+        CertificateDer, PrivateKeyDer,
+        pem::{Error, PemObject},
+    },
+};
+
+/// The certificates of a file, at least one.
+pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
+    all(path, "certificate")
+}
+
+/// All objects of one kind in a file, at least one.
+pub(super) fn all<T: PemObject>(path: &Path, name: &str) -> Result<Vec<T>, String> {
+    let read = T::pem_file_iter(path).map_err(|error| said(&error, name))?;
+    let found: Vec<T> = read.collect::<Result<_, _>>().map_err(|error| said(&error, name))?;
+    if found.is_empty() { Err(absent(name)) } else { Ok(found) }
+}
+
+/// The first private key of a file.
+pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    PrivateKeyDer::from_pem_file(path).map_err(|error| said(&error, "private key"))
+}
+
+/// The certificates of a file, as authorities.
+pub(super) fn authorities(path: &Path) -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    for certificate in certificates(path)? {
+        store.add(certificate).map_err(|error| format!("cannot be used: {error}"))?;
+    }
+    Ok(store)
+}
+
+fn absent(name: &str) -> String {
+    format!("has no {name} in PEM form")
+}
+
+fn said(error: &Error, name: &str) -> String {
+    match error {
+        Error::NoItemsFound => absent(name),
+        Error::Io(error) => format!("cannot be read: {error}"),
+        error => format!("cannot be read: {error}"),
+    }
+}

@@ -1,0 +1,224 @@
+//! The certificate that a server shows now. It is replaced while the server runs.
+//!
+//! Guarantees: a connection is made with files that fit each other. As long as new files have a fault, the old ones
+//! stay in effect. A fault is reported once for each change of the files. A client's ticket is not accepted once the
+//! authorities or the revocation lists have changed: resuming a session does not verify the certificate again.
+//!
+//! Does not guarantee: that a connection ends when its certificate is revoked or expires.
+//!
+//! Assumes: a file that changes gets another time, size or inode.
+
+use std::{
+    fs, io,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use arc_swap::ArcSwap;
+use rustls::{
+    ServerConfig,
+    crypto::ring::Ticketer,
+    pki_types::{CertificateDer, ServerName},
+    server::ProducesTickets,
+};
+use webpki::EndEntityCert;
+
+use super::server::{Content, ServerFault, ServerFiles, Trust};
+
+/// The TLS settings of a server, as its files are now.
+pub struct Served {
+    files: ServerFiles,
+    current: ArcSwap<ServerConfig>,
+    seen: Mutex<Seen>,
+}
+
+/// What a look at the files found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The files are as they were, or their fault is known already.
+    Nothing,
+    /// They changed, and are in effect.
+    Applied,
+    /// They changed and cannot be used. What was in effect stays.
+    Refused(ServerFault),
+}
+
+/// What was last seen of the files.
+struct Seen {
+    stamps: Vec<Stamp>,
+    /// Whether these files are in effect.
+    applied: bool,
+    trust: Trust,
+    tickets: Arc<dyn ProducesTickets>,
+    leaf: CertificateDer<'static>,
+    expires: u64,
+}
+
+/// What tells a file from the one that was there before; `None` if there is none.
+type Stamp = Option<(u64, u64, u64, i64, i64)>;
+
+impl Served {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// [`ServerFault`] when a file cannot be used.
+    pub fn open(files: ServerFiles) -> Result<Self, ServerFault> {
+        let stamps = stamps(&files);
+        let content = Content::read(&files)?;
+        let (trust, leaf, expires) = (content.trust.clone(), content.leaf.clone(), content.expires);
+        let tickets = tickets(&files)?;
+        let current = ArcSwap::from_pointee(content.config(tickets.clone()));
+        let seen = Mutex::new(Seen { stamps, applied: true, trust, tickets, leaf, expires });
+        Ok(Self { files, current, seen })
+    }
+
+    /// The settings for a new connection.
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.current.load_full()
+    }
+
+    /// When the certificate in effect, or one of its authorities, ends to be valid, in seconds since 1970.
+    #[must_use]
+    pub fn expires(&self) -> u64 {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).expires
+    }
+
+    /// Whether the certificate in effect is for this host: a name, or an IP address.
+    #[must_use]
+    pub fn is_for(&self, host: &str) -> bool {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Ok(leaf), Ok(name)) =
+            (EndEntityCert::try_from(&seen.leaf), ServerName::try_from(host))
+        else {
+            return false;
+        };
+        leaf.verify_is_valid_for_subject_name(&name).is_ok()
+    }
+
+    /// Reads the files again if one of them changed. Blocks while it reads.
+    pub fn follow(&self) -> Change {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let stamps = stamps(&self.files);
+        let is_known = stamps == seen.stamps;
+        if is_known && seen.applied {
+            return Change::Nothing;
+        }
+        seen.stamps = stamps;
+        match self.apply(&mut seen) {
+            Ok(()) => Change::Applied,
+            // It may be that a file could not be read just then, so it is read again at the next look.
+            Err(_) if is_known => Change::Nothing,
+            Err(fault) => Change::Refused(fault),
+        }
+    }
+
+    /// Reads the files again, whether they changed or not. Blocks while it reads.
+    ///
+    /// # Errors
+    /// [`ServerFault`] when a file cannot be used. What was in effect stays.
+    pub fn reload(&self) -> Result<(), ServerFault> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.stamps = stamps(&self.files);
+        self.apply(&mut seen)
+    }
+
+    fn apply(&self, seen: &mut Seen) -> Result<(), ServerFault> {
+        seen.applied = false;
+        let content = Content::read(&self.files)?;
+        if content.trust != seen.trust {
+            seen.tickets = tickets(&self.files)?;
+            seen.trust = content.trust.clone();
+        }
+        (seen.leaf, seen.expires) = (content.leaf.clone(), content.expires);
+        self.current.store(Arc::new(content.config(seen.tickets.clone())));
+        seen.applied = true;
+        Ok(())
+    }
+}
+
+fn tickets(files: &ServerFiles) -> Result<Arc<dyn ProducesTickets>, ServerFault> {
+    Ticketer::new().map_err(|error| ServerFault {
+        setting: "server.tls_cert",
+        path: files.cert.clone(),
+        why: format!("cannot be used, as no keys for tickets can be made: {error}"),
+    })
+}
+
+fn stamps(files: &ServerFiles) -> Vec<Stamp> {
+    files.named().map(|path| stamp(path).ok()).collect()
+}
+
+fn stamp(path: &Path) -> io::Result<(u64, u64, u64, i64, i64)> {
+    let found = fs::metadata(path)?;
+    Ok((found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// A directory with `a.pem`, `a.key`, `b.pem` and `b.key`.
+    fn pairs() -> TempDir {
+        let dir = tempfile::tempdir().expect("a directory");
+        for name in ["a", "b"] {
+            let made = format!(
+                "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN={name} \
+                 -keyout {name}.key -out {name}.pem"
+            );
+            let ran = Command::new("openssl").args(made.split(' ')).current_dir(&dir).output();
+            assert!(ran.expect("openssl").status.success());
+        }
+        dir
+    }
+
+    #[test]
+    fn half_of_a_pair_is_reported_once_and_changes_nothing() {
+        let dir = pairs();
+        let put = |from: &str, to: &str| {
+            fs::copy(dir.path().join(from), dir.path().join("new")).expect("copied");
+            fs::rename(dir.path().join("new"), dir.path().join(to)).expect("renamed");
+        };
+        put("a.pem", "cert");
+        put("a.key", "key");
+        let (cert, key) = (dir.path().join("cert"), dir.path().join("key"));
+        let files = ServerFiles { cert, key, client_ca: "".into(), crl: "".into() };
+        let served = Served::open(files).expect("a pair");
+        let first = served.config();
+        assert_eq!(served.follow(), Change::Nothing);
+        put("b.pem", "cert");
+        let Change::Refused(fault) = served.follow() else { panic!("half a pair is applied") };
+        assert!(
+            fault.setting == "server.tls_key" && fault.why.contains("is not the key"),
+            "{fault}"
+        );
+        assert_eq!(served.follow(), Change::Nothing, "it is known");
+        assert_eq!(served.reload(), Err(fault), "who asks is told");
+        assert_eq!(served.follow(), Change::Nothing, "it is known");
+        assert!(Arc::ptr_eq(&first, &served.config()));
+        put("b.key", "key");
+        assert_eq!(served.follow(), Change::Applied);
+        let second = served.config();
+        assert!(!Arc::ptr_eq(&first, &second) && Arc::ptr_eq(&first.ticketer, &second.ticketer));
+    }
+
+    #[test]
+    fn tickets_count_until_other_authorities_do() {
+        let dir = pairs();
+        let [cert, key, client_ca] = ["a.pem", "a.key", "ca"].map(|file| dir.path().join(file));
+        fs::copy(&cert, &client_ca).expect("copied");
+        let served = Served::open(ServerFiles { cert, key, client_ca, crl: "".into() });
+        let served = served.expect("a pair");
+        let first = served.config();
+        served.reload().expect("the same");
+        assert!(Arc::ptr_eq(&first.ticketer, &served.config().ticketer));
+        fs::copy(dir.path().join("b.pem"), dir.path().join("ca")).expect("copied");
+        assert_eq!(served.follow(), Change::Applied);
+        assert!(!Arc::ptr_eq(&first.ticketer, &served.config().ticketer));
+    }
+}

@@ -1,0 +1,35 @@
+//! Each right broken in turn: the property test notices.
+
+use super::property::run;
+
+/// Runs seeds until one shows a difference from the model.
+async fn noticed(broken: &str, seeds: u64) {
+    for seed in 1..=seeds {
+        let env = [("TENURE_TEST_BROKEN_ACCESS", broken)];
+        if let Err(how) = run(seed, 1_500, &env).await {
+            println!("{broken}: {how}");
+            return;
+        }
+    }
+    panic!("{seeds} seeds did not notice {broken}");
+}
+
+#[tokio::test]
+async fn a_prefix_that_counts_anywhere_is_noticed() {
+    noticed("PrefixAnywhere", 5).await;
+}
+
+#[tokio::test]
+async fn an_owner_for_whom_anybody_acts_is_noticed() {
+    noticed("OwnerUnchecked", 5).await;
+}
+
+#[tokio::test]
+async fn a_list_that_is_filtered_after_paging_is_noticed() {
+    noticed("FilterAfterPaging", 5).await;
+}
+
+#[tokio::test]
+async fn a_request_id_of_any_principal_is_noticed() {
+    noticed("MarkWithoutPrincipal", 5).await;
+}
