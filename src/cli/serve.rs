@@ -124,8 +124,9 @@ fn read_access(settings: &Settings) -> Result<Option<Arc<Current>>, Faults> {
 fn reload_access(settings: &Settings, current: &Current) {
     match Access::read(&settings.auth.file, SystemClock::new().wall_ms()) {
         Ok(access) => {
-            tracing::info!(principals = access.principals().len(), "access file reloaded: SIGHUP");
+            let principals = access.principals().len();
             current.replace(access);
+            tracing::info!(principals, "access file reloaded: SIGHUP");
         }
         Err(faults) => {
             for fault in &faults.0 {
