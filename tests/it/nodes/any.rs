@@ -22,13 +22,14 @@ on_both_stores!(
     a_thousand_workers_take_a_thousand_keys_with_few_writes,
 );
 
-/// Asks until it is neither being served nor out of reach; the tokens and secrets of the grants.
+/// Asks until it is neither being served nor out of reach, nor its node lapsed; the tokens and secrets of the grants.
 async fn granted(node: &Node, any: &Value) -> BTreeSet<(String, u64, String)> {
     let mut answer = (0, Value::Null);
     let answered = within(ms(DEATH_MS), async || {
         answer = node.post("/v1/acquire-any", any).await;
-        let again = [&json!("request-in-flight"), &json!("home-unreachable")];
-        answer.0 == 200 || !again.contains(&&answer.1["code"])
+        let again = ["request-in-flight", "home-unreachable", "node-lapsed"];
+        let code = answer.1["code"].as_str().unwrap_or_default();
+        answer.0 == 200 || !again.contains(&code)
     });
     assert!(answered.await && answer.0 == 200, "{answer:?}");
     let grants = answer.1["grants"].as_array().expect("grants").iter().map(Grant::of);
