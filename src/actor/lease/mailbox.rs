@@ -25,7 +25,7 @@ impl Handler<Mail> for LeaseActor {
         match mail {
             Mail::Call(call) => self.call(call, ctx),
             Mail::Nudge => self.step(Input::Tick, ctx),
-            Mail::Stale(seq) => self.step(Input::Stale(seq), ctx),
+            Mail::Stale(change) => self.step(Input::Stale(change), ctx),
             Mail::Fenced(report) => self.step(Input::Fenced(report), ctx),
             Mail::SessionOver(over) => self.session_over(over, ctx),
             Mail::OverTurn(permit, over) => self.end_kept(permit, over, ctx),

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use self::gate::Permit;
 pub use self::reply::{AnyReceiver, AnyWait, Place, Reply, Vacated};
 use crate::{
-    lease::{Call, FenceReport, Moment, SessionOver},
+    lease::{Call, Elsewhere, FenceReport, Moment, SessionOver},
     store::WriteOutcome,
 };
 
@@ -24,8 +24,8 @@ pub enum Mail {
     Fenced(FenceReport),
     /// The tombstone of a session is durable.
     SessionOver(SessionOver),
-    /// Another node changed the key. The number is the `seq` of its latest change.
-    Stale(u64),
+    /// Another node changed the key, or may have changed it.
+    Stale(Elsewhere),
     /// The store may have gone backwards: start again from what it holds.
     Reload,
     /// The store has answered a write.

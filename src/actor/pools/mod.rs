@@ -192,8 +192,8 @@ impl Pools {
         named: &'a [Key],
         most: usize,
     ) -> Option<Reservation<'a>> {
-        let places = self.change(name, |pool| pool.reserve(digest, named, most))?;
-        (places > 0).then_some(Reservation { pools: self, name, digest, named, places })
+        let (places, taking) = self.change(name, |pool| pool.reserve(digest, named, most))?;
+        (places > 0).then_some(Reservation { pools: self, name, digest, named, places, taking })
     }
 
     /// Those of the named keys that no member has taken yet.
@@ -210,7 +210,8 @@ impl Pools {
         unclaimed: &'a [Key],
     ) -> Option<Reservation<'a>> {
         let places = self.change(name, |pool| pool.reserve_beyond(digest, unclaimed.len()))?;
-        (places > 0).then_some(Reservation { pools: self, name, digest, named: unclaimed, places })
+        let (named, taking) = (unclaimed, false);
+        (places > 0).then_some(Reservation { pools: self, name, digest, named, places, taking })
     }
 
     /// The keys of a pool that nobody holds. If keys are named, only those among them.
@@ -273,6 +274,8 @@ pub struct Reservation<'a> {
     digest: Nonce,
     named: &'a [Key],
     pub places: usize,
+    /// The call can take a key that is free.
+    taking: bool,
 }
 
 impl Reservation<'_> {
@@ -287,13 +290,16 @@ impl Reservation<'_> {
         self.pools.change(self.name, |pool| pool.give_back(self.digest, places));
     }
 
-    /// Resolves when the member's share falls below what it holds and has reserved, or when the counter that
-    /// [`Pools::coming`] returned is no longer `opened`.
+    /// Resolves when the member's share falls below what it holds and has reserved, when the counter that
+    /// [`Pools::coming`] returned is no longer `opened`, or when the last free key that the call can take is gone.
     pub async fn lapsed(&self, opened: u64) {
         let Some(mut changes) = self.pools.changes(self.name) else { return };
         let stays = || {
-            let fits =
-                |pool: &mut Pool| pool.opened() == opened && pool.fits(self.digest, self.named);
+            let fits = |pool: &mut Pool| {
+                pool.opened() == opened
+                    && pool.fits(self.digest, self.named)
+                    && self.taking == pool.can_take(self.named)
+            };
             self.pools.change(self.name, fits).unwrap_or(false)
         };
         loop {
@@ -306,6 +312,11 @@ impl Reservation<'_> {
 
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
-        self.give_back(self.places);
+        self.pools.change(self.name, |pool| {
+            if self.taking {
+                pool.takes_no_more(self.digest);
+            }
+            pool.give_back(self.digest, self.places);
+        });
     }
 }

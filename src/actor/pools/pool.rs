@@ -48,6 +48,8 @@ pub struct Count {
     pub asked: usize,
     /// Places that calls of the session may still fill.
     pub reserved: usize,
+    /// Those of these calls that can take a key that is free.
+    pub taking: usize,
 }
 
 /// A pool that a session joined.

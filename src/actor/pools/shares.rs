@@ -73,7 +73,14 @@ impl Pool {
         self.standings.get(&digest).is_some_and(Standing::is_aside)
     }
 
-    /// Notes that a member asks for leases.
+    /// Whether a call for these keys, or for all keys if none are named, can take one that is free, or one that opens
+    /// without a change of its holder. A member that asks for others only leaves those that are free untaken.
+    pub fn can_take(&self, named: &[Key]) -> bool {
+        let unheld = |key| self.keys.get(key).is_some_and(|place| place.fact.by == By::Nobody);
+        named.is_empty() || named.iter().any(unheld)
+    }
+
+    /// Notes that a member asks for leases that it can take.
     fn asks(&mut self, digest: Nonce) {
         if self.standings.get_mut(&digest).is_some_and(Standing::asks) {
             self.moved();
@@ -92,7 +99,7 @@ impl Pool {
         let members = self.counted();
         let keys = self.free + members.iter().map(|member| member.held).sum::<usize>();
         for (member, target) in members.iter().zip(targets(&members, keys)) {
-            let asks = self.counts.get(&member.id).is_some_and(|count| count.reserved > 0);
+            let asks = self.counts.get(&member.id).is_some_and(|count| count.taking > 0);
             let short = self.free > 0 && !asks && member.held + band(target) < target;
             let standing = self.standings.entry(member.id).or_default();
             if standing.look(member.held, short, ripe, now) {
@@ -143,16 +150,29 @@ impl Pool {
         Share { share: share.unwrap_or(0), held }
     }
 
-    /// Reserves up to `most` of the places that a member may still fill. Returns how many.
-    pub fn reserve(&mut self, digest: Nonce, named: &[Key], most: usize) -> usize {
-        self.asks(digest);
+    /// Reserves up to `most` of the places that a member may still fill. Returns how many, and whether the call can take
+    /// a key that is free.
+    pub fn reserve(&mut self, digest: Nonce, named: &[Key], most: usize) -> (usize, bool) {
+        let taking = self.can_take(named);
+        if taking {
+            self.asks(digest);
+        }
         let Share { share, held } = self.share(digest, named);
         let reserved = self.counts.get(&digest).map_or(0, |count| count.reserved);
         let places = share.saturating_sub(held + reserved).min(most);
         if places > 0 {
-            self.counts.entry(digest).or_default().reserved += places;
+            let count = self.counts.entry(digest).or_default();
+            count.reserved += places;
+            count.taking += usize::from(taking);
         }
-        places
+        (places, taking)
+    }
+
+    /// A call that could take a key that is free is over.
+    pub fn takes_no_more(&mut self, digest: Nonce) {
+        if let Some(count) = self.counts.get_mut(&digest) {
+            count.taking = count.taking.saturating_sub(1);
+        }
     }
 
     /// Those of these keys that no member has taken yet: the pool's other members do not know them.

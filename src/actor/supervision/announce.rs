@@ -2,6 +2,7 @@
 
 use crate::{
     actor::{coordinator::Coordinator, mail::Mail},
+    lease::{Change, Elsewhere},
     store::{Committed, Tie},
 };
 
@@ -28,7 +29,7 @@ pub fn missed_some(coordinator: &Coordinator) {
         coordinator.sessions.missed_changes();
         coordinator.pools.missed_changes();
     }
-    coordinator.registry.tell_all(|| Mail::Stale(u64::MAX));
+    coordinator.registry.tell_all(|| Mail::Stale(Elsewhere::Unheard));
 }
 
 fn pools(coordinator: &Coordinator, committed: &Committed, own: bool) {
@@ -50,7 +51,7 @@ fn sessions(coordinator: &Coordinator, committed: &Committed, own: bool) {
     if let Some(over) = coordinator.sessions.heard(committed, own) {
         // The grant landed after the session's end.
         let key = committed.key.as_str();
-        coordinator.registry.tell(key, || Mail::Stale(committed.change.seq));
+        coordinator.registry.tell(key, || Mail::Stale(of(&committed.change)));
         coordinator.registry.tell(key, || Mail::SessionOver(over));
     }
 }
@@ -58,9 +59,12 @@ fn sessions(coordinator: &Coordinator, committed: &Committed, own: bool) {
 /// The key's own actor knows the changes that it wrote.
 fn lease_actors(coordinator: &Coordinator, committed: &Committed, own: bool) {
     if !own {
-        let seq = committed.change.seq;
-        coordinator.registry.tell(committed.key.as_str(), || Mail::Stale(seq));
+        coordinator.registry.tell(committed.key.as_str(), || Mail::Stale(of(&committed.change)));
     }
+}
+
+fn of(change: &Change) -> Elsewhere {
+    Elsewhere::Change { seq: change.seq, token: change.token }
 }
 
 /// Metrics and the log of ownership changes.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode};
 use futures_util::future::join_all;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     access::Verb,
@@ -114,7 +114,7 @@ pub async fn answer<'b, T>(
 }
 
 /// Forwards a home node's part of a batch, and returns the node's verdict on each lease; `None` when the node cannot be
-/// reached.
+/// reached. A node that refuses the part as a whole refuses each of its leases.
 async fn carry<'b>(
     request: &HttpRequest,
     app: &App,
@@ -128,7 +128,14 @@ async fn carry<'b>(
         let answer = forward(request, app, &home, part.into()).await?;
         let answer: Value = serde_json::from_slice(&answer.bytes().await.ok()?).ok()?;
         let Value::Object(mut answer) = answer else { return None };
-        let Some(Value::Array(items)) = answer.remove("results") else { return None };
+        let items = match answer.remove("results") {
+            Some(Value::Array(items)) => items,
+            Some(_) => return None,
+            None => {
+                let refusal = refusal(answer)?;
+                places.iter().map(|at| refused_there(&body.leases[*at].key, &refusal)).collect()
+            }
+        };
         let node = home.url.as_deref().unwrap_or_default();
         let told = items.into_iter().map(|mut item| {
             if let Value::Object(verdict) = &mut item {
@@ -141,6 +148,20 @@ async fn carry<'b>(
     };
     let items = items.await;
     (places, items)
+}
+
+/// What a verdict contains of another node's problem document. `None` if the answer is not one.
+fn refusal(problem: Map<String, Value>) -> Option<Map<String, Value>> {
+    let told = ["status", "code", "reason", "detail"];
+    let refusal: Map<_, _> =
+        problem.into_iter().filter(|(field, _)| told.contains(&field.as_str())).collect();
+    (refusal.contains_key("status") && refusal.contains_key("code")).then_some(refusal)
+}
+
+fn refused_there(key: &str, refusal: &Map<String, Value>) -> Value {
+    let mut verdict = refusal.clone();
+    verdict.insert("key".into(), key.into());
+    Value::Object(verdict)
 }
 
 /// Reads one lease of a batch. A fault becomes that lease's own verdict.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{call::Call, fencing::FenceReport, session_over::SessionOver, store_error::StoreError};
 use crate::lease::{
-    primitives::Revision,
+    primitives::{Revision, Token},
     records::{CodecError, Record},
 };
 
@@ -20,8 +20,22 @@ pub enum Input<C> {
     Fenced(FenceReport),
     /// The tombstone of a session is known to be durable.
     SessionOver(SessionOver),
-    /// Another node changed the key; the number of its latest change.
-    Stale(u64),
+    /// Another node changed the key, or may have changed it.
+    Stale(Elsewhere),
+}
+
+/// A change that another node made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Elsewhere {
+    /// This one.
+    Change {
+        /// Its number among the key's changes. They begin anew if the record is removed by hand.
+        seq: u64,
+        /// The key's token after it. It never falls.
+        token: Token,
+    },
+    /// There may be any number of changes that were not heard.
+    Unheard,
 }
 
 /// The outcome of a write.

@@ -17,6 +17,6 @@ pub use call::{Acquire, AskHandover, Call, Heartbeat, Release, Request, Revoke, 
 pub use caller::Caller;
 pub use effect::{Alarm, Effect, Effects, WriteEffect};
 pub use fencing::{FenceReport, FenceResult, FenceRun};
-pub use input::{Input, Loaded, Settled};
+pub use input::{Elsewhere, Input, Loaded, Settled};
 pub use session_over::SessionOver;
 pub use store_error::StoreError;

@@ -22,7 +22,7 @@ impl<C: Caller> Lease<C> {
             Input::Settled(settled) => self.settle(settled, env, &mut out),
             Input::Loaded(loaded) => self.loaded(loaded, env, &mut out),
             Input::Tick => self.tick(env, &mut out),
-            Input::Stale(seq) => self.stale(seq, env, &mut out),
+            Input::Stale(change) => self.stale(change, env, &mut out),
             Input::Fenced(report) => self.reported(report, env, &mut out),
             Input::SessionOver(over) => self.session_over(over, env, &mut out),
         }

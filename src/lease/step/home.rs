@@ -39,10 +39,7 @@ impl<C: Caller> Lease<C> {
 
     /// The home node is gone: the tenure stands until every promise of that node has run out.
     fn home_is_gone(&mut self, gone: &Peer, env: &Env<'_>, out: &mut Effects<C>) {
-        let (ttl, resumed) = (self.record.own_ttl(), env.context.resumed);
-        let end = gone.promises_end(&self.record);
-        let end = Rules::a_rival_that_lapsed_waits_until(end, resumed, ttl);
-        let end = env.context.rules.an_adopter_keeps_the_floor(end, env.now);
+        let end = Self::promises_of_the_gone_end(gone, &self.record, env);
         let unheard = self.record.session_ref().is_some() || self.has_due_fences();
         if self.home == Home::Living && unheard {
             // A revocation is no change of ownership, and neither is the confirmation of one of several fences. This
@@ -52,6 +49,14 @@ impl<C: Caller> Lease<C> {
         self.home = Home::Gone;
         self.have_reordered(out);
         (self.promised, self.floor, self.opens_at) = (Moment::ZERO, end, end);
+    }
+
+    /// When every promise that a home node that is gone made under this record has run out.
+    pub(super) fn promises_of_the_gone_end(gone: &Peer, record: &Record, env: &Env<'_>) -> Moment {
+        let (ttl, resumed) = (record.own_ttl(), env.context.resumed);
+        let end = gone.promises_end(record);
+        let end = Rules::a_rival_that_lapsed_waits_until(end, resumed, ttl);
+        env.context.rules.an_adopter_keeps_the_floor(end, env.now)
     }
 
     /// The home node may promise at any time, as far as this node knows.

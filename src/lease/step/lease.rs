@@ -56,8 +56,9 @@ pub(super) struct Quarantine {
     pub(super) why: Box<str>,
     /// Until when the record is not read again.
     pub(super) until: Moment,
-    /// Its session or another node may still promise it: if the store has lost the record, that frees nothing.
-    pub(super) promised_elsewhere: bool,
+    /// The record as it was last known, if its session or another node may still promise it. If the store has lost the
+    /// record, that frees nothing.
+    pub(super) elsewhere: Option<Arc<Record>>,
 }
 
 impl<C: Caller> Lease<C> {

@@ -5,7 +5,7 @@ use super::{
     lease::{Home, Lease, RETRY},
 };
 use crate::lease::{
-    message::{Answer, Call, Caller, Effect, Effects, Loaded, Request, StoreError},
+    message::{Answer, Call, Caller, Effect, Effects, Elsewhere, Loaded, Request, StoreError},
     primitives::{Moment, Revision},
     records::KeyState,
 };
@@ -105,12 +105,17 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Another node made the change `seq` of the key. With `u64::MAX`, it may have made any change.
-    pub(super) fn stale(&mut self, seq: u64, env: &mut Env<'_>, out: &mut Effects<C>) {
+    /// Another node changed the key, or may have.
+    pub(super) fn stale(&mut self, change: Elsewhere, env: &mut Env<'_>, out: &mut Effects<C>) {
         let own = self.record.state != KeyState::Free && self.record.node == env.context.node;
-        if seq <= self.record.seq || (seq == u64::MAX && own) {
-            return;
-        }
+        let seq = match change {
+            Elsewhere::Unheard if own => return,
+            Elsewhere::Change { seq, .. } if seq > self.record.seq => seq,
+            Elsewhere::Change { token, .. } if token <= self.token => return,
+            // The record was removed while this node knew it, and another node granted the key.
+            Elsewhere::Change { .. } => u64::MAX,
+            Elsewhere::Unheard => u64::MAX,
+        };
         let busy = self.busy();
         if busy.flight.is_some() || busy.looking {
             busy.stale = busy.stale.max(seq);

@@ -58,14 +58,16 @@ impl<C: Caller> Lease<C> {
     fn quarantine(&mut self, why: Box<str>, before: Option<Quarantine>, now: Moment) {
         let span = self.record.promise_span().max(QUARANTINE);
         let until = now + CLIENT_DRIFT.stretch(span);
-        let promised_elsewhere = self.home == Home::Living
-            || self.record.session_ref().is_some()
-            || before.is_some_and(|before| before.promised_elsewhere);
+        let elsewhere = if self.home == Home::Living || self.record.session_ref().is_some() {
+            Some(self.record.clone())
+        } else {
+            before.and_then(|before| before.elsewhere)
+        };
         self.forget_record();
         self.token = Token::default();
         self.lease_id = None;
         self.floor = Moment::ZERO;
-        self.quarantine = Some(Quarantine { why, until, promised_elsewhere });
+        self.quarantine = Some(Quarantine { why, until, elsewhere });
     }
 
     /// Forgets everything about the key except how many changes it had.
@@ -74,9 +76,29 @@ impl<C: Caller> Lease<C> {
         self.home = Home::Here;
     }
 
+    /// Whether the session or the home node of a record that the store lost may still promise it.
+    fn is_promised_elsewhere(lost: &Record, env: &Env<'_>, out: &mut Effects<C>) -> bool {
+        if lost.session_ref().is_some() {
+            // That ends when the session is over.
+            return true;
+        }
+        match env.context.peers.as_ref().map(|peers| peers.get(lost.node)) {
+            None => false,
+            Some(None) => {
+                out.push(Effect::Inquire(lost.node));
+                true
+            }
+            Some(Some(home)) => {
+                let gone = env.context.rules.a_lease_may_be_taken_from(home.record.state);
+                !gone || env.now < Self::promises_of_the_gone_end(home, lost, env)
+            }
+        }
+    }
+
     fn adopt(&mut self, there: Loaded, from: Inherited, env: &mut Env<'_>, out: &mut Effects<C>) {
         let before = self.quarantine.take();
-        let promised = before.as_ref().is_some_and(|before| before.promised_elsewhere);
+        let lost = before.as_ref().and_then(|before| before.elsewhere.as_deref());
+        let promised = lost.is_some_and(|lost| Self::is_promised_elsewhere(lost, env, out));
         match there {
             Loaded::Absent if self.revision == Revision::ABSENT => {}
             Loaded::Absent if self.record.state == KeyState::Free && !promised => {

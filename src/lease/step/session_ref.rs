@@ -24,6 +24,10 @@ impl<C: Caller> Lease<C> {
     ) {
         let kept =
             |record: &Record| record.session_ref().is_some_and(|b| b.session == over.session);
+        if let Some(quarantine) = &mut self.quarantine {
+            // The store lost the record of a lease that this session kept.
+            quarantine.elsewhere.take_if(|lost| kept(lost));
+        }
         let arriving = self.flight().is_some_and(|flight| kept(&flight.write.record));
         if !kept(&self.record) && !arriving {
             return;

@@ -6,7 +6,10 @@ use super::{
     cast::{Guarded, principal},
     matrix::rows,
 };
-use crate::support::{clock::eventually, harness::Connection};
+use crate::support::{
+    clock::eventually,
+    harness::{Connection, Grant},
+};
 
 /// In names and values of what only `secretary` may read.
 const CANARY: &str = "canary";
@@ -71,6 +74,22 @@ async fn no_key_outside_the_right_to_read_is_in_any_answer() {
         assert_eq!(told.is_some(), key.starts_with("open"), "{problem}");
         hidden("a refusal", &reply.text().replace("\"canary/1\"", ""));
     }
+    // A holder that gives a key up is not told who is next.
+    let mut next = json!({ "key": "canary/next", "owner": "other", "ttl_ms": 60_000 });
+    let held = Grant::of(&guarded.post("blind", "/v1/acquire", &next).await.ok());
+    (next["owner"], next["wait_ms"]) = ("canary-worker".into(), 20_000.into());
+    let gives = async {
+        eventually("the waiter stands in the queue", async || {
+            let metrics = guarded.get("secretary", "/metrics").await.text();
+            metrics.contains("\ntenure_waiting_places 1")
+        })
+        .await;
+        guarded.post("blind", "/v1/transfer", &held.proof()).await
+    };
+    let (granted, given) = tokio::join!(guarded.post("secretary", "/v1/acquire", &next), gives);
+    assert_eq!((granted.status, given.status), (200, 200), "{}", given.text());
+    let told = given.text().replace("\"canary/next\"", "").replace("\"canary-pool\"", "");
+    hidden("a transfer", &told);
     // Every operation that reads, with and without filters that would match.
     for row in rows() {
         if row.method == "get" {

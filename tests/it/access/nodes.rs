@@ -50,6 +50,19 @@ async fn a_forwarded_call_has_the_rights_that_both_nodes_give() {
     refused.problem(403, "forbidden");
     let refused = call(&b, "leaver", "/v1/heartbeat", &left.proof()).await;
     refused.problem(403, "forbidden");
+    // Nor do several leases in one call have other rights than one.
+    let batch = json!({ "leases": [left.proof()] });
+    for path in ["/v1/releases", "/v1/heartbeats"] {
+        let verdicts = call(&b, "leaver", path, &batch).await.ok();
+        let verdict = &verdicts["results"][0];
+        assert_eq!(
+            (&verdict["status"], &verdict["code"]),
+            (&json!(403), &json!("forbidden")),
+            "{path}: {verdicts}"
+        );
+    }
+    let kept = call(&a, "observer", "/v1/leases/shared%2Fl", &json!(null)).await.ok();
+    assert_eq!(kept["owner"], "w", "{kept}");
     // A lease id that another principal shows proves nothing, whichever node it is shown to.
     for url in [&a, &b] {
         let beat = call(url, "other", "/v1/heartbeat", &shared.proof()).await;

@@ -1,4 +1,4 @@
-//! A principal that is removed, or whose rights change, keeps nothing.
+//! A principal that is removed keeps nothing.
 
 use serde_json::json;
 

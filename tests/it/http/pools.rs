@@ -328,14 +328,53 @@ async fn a_lock_delay_does_not_keep_one_that_takes_nothing() {
     gives_way(&Server::configured(&delayed)).await;
 }
 
-async fn gives_way(server: &Server) {
-    let url = url(server);
+/// It waits for a key again and again that somebody outside the pool has, and takes none of those that are free.
+#[tokio::test]
+async fn a_member_that_asks_for_what_it_cannot_have_gives_way() {
+    let server = Server::configured(BALANCED);
+    let url = url(&server);
+    let _workers = twenty_are_served(&server).await;
+    server.acquire("shards/alone", "outsider", 120_000).await;
+    let heavy = json!({ "pool": "shards", "weight": 1000 });
+    let stuck = server.session("stuck", 120_000, heavy).await;
+    let ask = json!({ "keys": ["shards/alone"], "count": "fair", "owner": "stuck",
+                      "session": stuck.id, "wait_ms": 1000 });
+    let asks = async {
+        loop {
+            server.post("/v1/acquire-any", &ask).await.problem(409, "none-available");
+        }
+    };
+    let gives_way = async {
+        eventually("it is set aside, and the others serve all", async || {
+            let (seen, members) = pool(&url, "shards").await;
+            seen["free"] == 0 && members["stuck"].0 == 0 && members["stuck"].1 == 0
+        })
+        .await;
+        for _ in 0..50 {
+            tokio::time::sleep(ms(100)).await;
+            assert_eq!(pool(&url, "shards").await.0["free"], 0, "its next call takes no more");
+        }
+    };
+    tokio::select! {
+        () = gives_way => {}
+        () = asks => {}
+    }
+}
+
+/// Two members serve a pool of twenty keys.
+async fn twenty_are_served(server: &Server) -> Vec<Worker> {
     let mut workers = Vec::new();
     for owner in ["a", "b"] {
-        workers.push(Worker::join(&url, "shards", owner, 1, 2000).await);
+        workers.push(Worker::join(&url(server), "shards", owner, 1, 2000).await);
     }
     workers.iter_mut().for_each(|worker| worker.work(shards("shards", 20)));
     settled(server, 20).await;
+    workers
+}
+
+async fn gives_way(server: &Server) {
+    let url = url(server);
+    let _workers = twenty_are_served(server).await;
     // All of the pool would be its own, and it asks for nothing.
     let heavy = json!({ "pool": "shards", "weight": 1000 });
     let stuck = server.session("stuck", 60_000, heavy).await;

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use tenure::lease::{
-    Answer, Call, Effect, Env, FenceReport, FenceResult, Input, Moment, NodeRecord, Nonce, Settled,
-    Token, WriteEffect,
+    Answer, Call, Effect, Elsewhere, Env, FenceReport, FenceResult, Input, Moment, NodeRecord,
+    Nonce, Revision, Settled, Token, WriteEffect,
 };
 
 use super::{
@@ -220,8 +220,11 @@ impl World {
             | Action::Inquired(_) => self.act_on_nodes(model, action),
             Action::News(at, which) => {
                 self.nodes[at].news[which] = false;
-                let seq = self.cells[which].as_ref().map_or(0, |(_, record)| record.seq);
-                self.step(model, at, which, Input::Stale(seq));
+                let cell = self.cells[which].as_ref();
+                let latest =
+                    |(revision, record): &(Revision, _)| (record.seq, record.token(*revision));
+                let (seq, token) = cell.map_or_else(Default::default, latest);
+                self.step(model, at, which, Input::Stale(Elsewhere::Change { seq, token }));
             }
             Action::Wake(at, which) => self.step(model, at, which, Input::Tick),
             Action::Keep(at) => {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tenure::lease::{Change, CodecError, Epoch, Loaded, Record, Revision, WriteEffect};
+use tenure::lease::{Change, CodecError, Elsewhere, Epoch, Loaded, Record, Revision, WriteEffect};
 
 /// The epoch that every test begins in.
 pub const EPOCH: Epoch = Epoch(2);
@@ -22,6 +22,14 @@ pub struct StoreCell {
 impl StoreCell {
     pub fn revision(&self) -> Revision {
         self.there.as_ref().map_or(Revision::ABSENT, |(revision, _)| *revision)
+    }
+
+    /// The change that the feed reports last.
+    pub fn latest(&self) -> Elsewhere {
+        let change =
+            |(revision, record): &(Revision, Arc<Record>)| (record.seq, record.token(*revision));
+        let (seq, token) = self.there.as_ref().map_or_else(Default::default, change);
+        Elsewhere::Change { seq, token }
     }
 
     /// Compare-and-set; `None` is a conflict.

@@ -62,6 +62,25 @@ fn a_record_that_vanished_frees_nothing_that_another_node_has_at_home() {
         assert!(matches!(next.answer(), Answer::Quarantined(_)), "{:?}", next.answer());
         world.run(2 * TTL_MS);
     }
+    world.crash(A);
+    world.run(4 * NODE_TTL_MS + 2 * TTL_MS);
+    world.done(B, acquire("b")).grant();
+}
+
+/// A node that does not know the key takes it for a free one.
+#[test]
+fn a_home_whose_record_vanished_promises_nothing_once_another_grant_is_known() {
+    let mut world = pair();
+    let holder = world.done(A, acquire("a"));
+    world.cell.there = None;
+    let next = world.done(B, acquire("b"));
+    assert!(next.token() > holder.token());
+    world.news(A);
+    let beat = world.done(A, heartbeat(holder.proof()));
+    assert!(!matches!(beat.answer(), Answer::Alive { .. }), "{:?}", beat.answer());
+    alive(&world.done(B, heartbeat(next.proof())));
+    let word = world.word().expect_err("two had the key, and its changes are numbered anew");
+    assert!(word.starts_with("I4"), "{word}");
 }
 
 #[test]
@@ -94,8 +113,7 @@ fn a_waiter_at_another_node_is_served_though_the_first_look_fails() {
     let next = acquire("b").waiting_until(world.clock(B) + ms(100_000));
     let next = world.home_unreachable(B, next);
     world.done(A, release(holder.proof()));
-    let seq = world.record().seq;
-    world.input(B, Input::Stale(seq));
+    world.input(B, Input::Stale(world.latest()));
     world.outage = true;
     world.read_back(B);
     world.outage = false;

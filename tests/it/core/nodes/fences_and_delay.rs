@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tenure::lease::{
-    Behavior, FencePlan, FenceResult, Input, Moment, Nonce, Policies, Request, Revoke, SessionOver,
-    SessionRef,
+    Behavior, Elsewhere, FencePlan, FenceResult, Input, Moment, Nonce, Policies, Request, Revoke,
+    SessionOver, SessionRef,
 };
 
 use super::*;
@@ -140,7 +140,7 @@ fn a_report_that_comes_after_the_lease_went_elsewhere_changes_nothing() {
     world.renew(A);
     world.watch(A);
     world.news(A);
-    world.input(A, Input::Stale(u64::MAX));
+    world.input(A, Input::Stale(Elsewhere::Unheard));
     world.settle(A);
     world.report(A, FenceResult::Confirmed);
     assert_eq!(world.cell.revision(), adopted, "it is B's to write");

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tenure::lease::{
-    Answer, Effect, Effects, Env, FenceReport, FenceResult, FenceRun, Inherited, Input, Lease,
-    LeaseId, Loaded, Membership, Moment, Mutant, NodeContext, NodeRecord, NodeState, Nonce, Peers,
-    Record, Renewal, Revision, WriteEffect,
+    Answer, Effect, Effects, Elsewhere, Env, FenceReport, FenceResult, FenceRun, Inherited, Input,
+    Lease, LeaseId, Loaded, Membership, Moment, Mutant, NodeContext, NodeRecord, NodeState, Nonce,
+    Peers, Record, Renewal, Revision, WriteEffect,
 };
 
 use super::{NODE_TTL_MS, world::World};
@@ -229,9 +229,14 @@ impl World {
 
     /// Another node changed the key, says the feed.
     pub fn news(&mut self, at: usize) {
-        let seq = self.cell.there.as_ref().map_or(0, |(_, record)| record.seq);
-        self.input(at, Input::Stale(seq));
+        let latest = self.latest();
+        self.input(at, Input::Stale(latest));
         self.settle(at);
+    }
+
+    /// The change that the feed reports last.
+    pub fn latest(&self) -> Elsewhere {
+        self.cell.latest()
     }
 
     /// Finds out about nodes that a lease named and that were not known.

@@ -250,6 +250,23 @@ fn the_end_of_another_session_ends_nothing() {
 }
 
 #[test]
+fn a_key_whose_record_vanished_opens_once_its_session_is_over() {
+    let (mut duo, kept) = Duo::kept(session_ref());
+    duo.key.cell.there = None;
+    let released = duo.key.done(release(kept.proof()));
+    assert!(matches!(released.answer(), Answer::Quarantined(_)));
+    duo.key.run(10 * TTL_MS);
+    let early = duo.key.ask(acquire("b"));
+    duo.key.run(0);
+    assert!(matches!(early.answer(), Answer::Quarantined(_)), "the session may be alive");
+    duo.end();
+    duo.key.run(10 * TTL_MS);
+    let next = duo.key.ask(acquire("b"));
+    duo.key.run(0);
+    next.grant();
+}
+
+#[test]
 fn the_end_of_a_session_waits_for_the_write_in_flight_and_for_the_store() {
     let (mut duo, _) = Duo::kept(session_ref());
     duo.key.ask(pin("ops"));

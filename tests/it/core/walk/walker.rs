@@ -136,8 +136,8 @@ impl Walker {
 
     fn read_again(&mut self) {
         self.bench.strays.clear();
-        let seq = self.bench.cell.there.as_ref().map_or(0, |(_, record)| record.seq);
-        self.bench.input(Input::Stale(seq));
+        let latest = self.bench.cell.latest();
+        self.bench.input(Input::Stale(latest));
         self.bench.run(1_000);
     }
 
