@@ -82,7 +82,13 @@ impl Coordinator {
         let secret = &engine.store.store.meta().secret;
         let clock = Arc::new(SystemClock::new());
         let cookies = Arc::new(Cookies::new(secret));
-        let gatekeeper = Gatekeeper::new(access.clone(), cookies.clone(), clock.clone());
+        let gatekeeper = Gatekeeper::new(
+            access.clone(),
+            cookies.clone(),
+            clock.clone(),
+            engine.metrics.clone(),
+            settings.limits.rate_per_address,
+        );
         let seal = Arc::new(Seal::new(secret, &url, clock));
         let most = usize::try_from(settings.limits.body_bytes.0).unwrap_or(usize::MAX);
         let bodies = Budget::new(most);
