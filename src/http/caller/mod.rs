@@ -22,7 +22,7 @@ pub use connection::Belongs;
 pub use cookie::{COOKIE, Cookies};
 pub use identity::{PeerCertificate, PeerUid};
 pub use judge::Gatekeeper;
-pub use needs::{Need, keeps, need};
+pub use needs::{Need, keeps, need, pace};
 pub use network::network;
 pub use reading::Caller;
 pub use usage::{InUse, Kind};
