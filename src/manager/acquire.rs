@@ -123,8 +123,8 @@ impl Manager {
         let granted = async {
             let acquire = self.checked(one, asked.received)?;
             let claim = self.claim(&one.owner, &one.key)?;
-            let acquire = Acquire { ttl_ms, session_ref, ..acquire };
-            let granted = self.own(&one.key, acquire, asked).await;
+            let granted =
+                self.own(&one.key, Acquire { ttl_ms, session_ref, ..acquire }, asked).await;
             claim.end(granted.as_ref().ok().map(|grant| grant.view.token));
             granted
         }

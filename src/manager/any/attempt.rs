@@ -67,8 +67,9 @@ impl AnyCall<'_> {
         if keys.is_empty() || count == 0 {
             return Ok(tried);
         }
-        let places = self.manager.claims(&self.any.owner, count)?;
-        let count = places.of(count);
+        let wanted = count.min(keys.len());
+        let places = self.manager.claims(&self.any.owner, wanted)?;
+        let count = places.of(wanted);
         let (mut at, mut woken) = (0, ALONE);
         while tried.grants.len() < count && at < keys.len() {
             if self.manager.node.is_some() && at >= woken {
