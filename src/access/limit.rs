@@ -3,32 +3,45 @@
 /// How much one principal may use. `None`: only the limits for all callers together apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limit {
+    /// Calls per second. Heartbeats and releases have the same rate for themselves.
+    pub rate: Option<u32>,
+    /// Leases that it holds.
+    pub held: Option<u32>,
+    /// Sessions that live.
+    pub sessions: Option<u32>,
     /// Calls that wait for a lease.
     pub waits: Option<u32>,
     /// Open event streams.
     pub streams: Option<u32>,
     /// The weight of each of its sessions in a pool.
     pub weight: Option<u32>,
+    /// Open connections.
+    pub connections: Option<u32>,
 }
 
 impl Limit {
     /// The fields, by their names in the file.
-    pub(super) const FIELDS: [&'static str; 3] = ["waits", "streams", "weight"];
+    pub(super) const FIELDS: [&'static str; 7] =
+        ["rate", "held", "sessions", "waits", "streams", "weight", "connections"];
 
     /// The fields with their values, in the order of [`Self::FIELDS`].
     #[must_use]
-    pub fn fields(&self) -> [(&'static str, Option<u32>); 3] {
-        let Self { waits, streams, weight } = *self;
-        let values = [waits, streams, weight];
+    pub fn fields(&self) -> [(&'static str, Option<u32>); 7] {
+        let Self { rate, held, sessions, waits, streams, weight, connections } = *self;
+        let values = [rate, held, sessions, waits, streams, weight, connections];
         std::array::from_fn(|at| (Self::FIELDS[at], values[at]))
     }
 
     /// The field with this name.
     pub(super) fn field_mut(&mut self, name: &str) -> Option<&mut Option<u32>> {
         match name {
+            "rate" => Some(&mut self.rate),
+            "held" => Some(&mut self.held),
+            "sessions" => Some(&mut self.sessions),
             "waits" => Some(&mut self.waits),
             "streams" => Some(&mut self.streams),
             "weight" => Some(&mut self.weight),
+            "connections" => Some(&mut self.connections),
             _ => None,
         }
     }

@@ -33,7 +33,7 @@ may = [
   {{ verb = "hold", prefix = "jobs/" }},
   {{ verb = "probe" }},
 ]
-limit = {{ waits = 2000, weight = 4 }}
+limit = {{ rate = 900, waits = 2000, weight = 4 }}
 expires = 2027-01-31
 
 [[principal]]
@@ -103,7 +103,8 @@ fn rights_add_up_and_nothing_else_is_allowed() {
     assert!(operator.acts_as("operator") && operator.acts_as("operator/laptop"));
     assert!(!operator.acts_as("operators") && !operator.acts_as("OPERATOR"));
 
-    assert_eq!(worker.limit().fields()[0], ("waits", Some(2000)));
+    assert_eq!(worker.limit().fields()[0], ("rate", Some(900)));
+    assert_eq!(worker.limit().fields()[3], ("waits", Some(2000)));
     assert_eq!((worker.limit().weight, worker.limit().streams), (Some(4), None));
     assert_eq!(*operator.limit(), Limit::default());
     assert!(!worker.expired(NOW_MS + 12 * DAY_MS - 1) && worker.expired(NOW_MS + 12 * DAY_MS));

@@ -65,7 +65,7 @@ fn a_fault_of_one_field_names_its_line_and_what_to_do() {
         ),
         (
             with("limit = { bytes = 5 }"),
-            "5: principal.limit.bytes: is unknown: a limit has waits, streams,",
+            "5: principal.limit.bytes: is unknown: a limit has rate, held, sessions, waits,",
         ),
         (
             with("\n[principal.limit]\nwaits = 1.5"),

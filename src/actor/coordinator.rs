@@ -17,6 +17,7 @@ use super::{
     mail::{Mail, Reply},
     plugins::{NamedPlugin, Plugins, Subscription},
     pools::Pools,
+    quotas::{self, Quotas},
     runtime::{bus::Bus, inbox::Inbox, outcomes::Outcomes, registry::Registry},
     sessions::{SessionService, Sessions},
 };
@@ -38,6 +39,8 @@ pub struct Coordinator {
     /// What this node does for sessions.
     pub session_service: Arc<SessionService>,
     pub plugins: Plugins,
+    /// What principals with a limit have.
+    pub quotas: Arc<Quotas>,
     /// What plugins are notified of.
     subscriptions: ArcSwap<Vec<Subscription>>,
     pub bus: Bus,
@@ -102,6 +105,7 @@ impl Coordinator {
             pools,
             sessions,
             plugins,
+            quotas: Arc::default(),
             subscriptions: ArcSwap::from_pointee(subscriptions),
             bus,
         }
@@ -113,6 +117,11 @@ impl Coordinator {
         self.put_policies(policies);
         self.registry.tell_all(|| Mail::Nudge);
         self.pools.missed_changes();
+    }
+
+    /// From now on, what principals with a limit have is read from the store when it is not known.
+    pub fn start_quotas(&self) {
+        quotas::start(&self.environment, &self.quotas);
     }
 
     /// What plugins are notified of.

@@ -10,7 +10,7 @@
 //! | `lease`, `cluster`, `balancer` | the actor of a key; this node among the others; moves leases between the members of pools |
 //! | [`Coordinator`] | what all of them share |
 //! | `sessions`, `leftovers` | what a node knows of sessions and does for them; what it removes in the background |
-//! | `pools`, `plugins` | what a node knows of pools; the actors of fence plugins |
+//! | `pools`, `plugins`, `quotas` | what a node knows of pools; the actors of fence plugins; what principals have, and may have |
 //! | `runtime` | threads, the registry, the way to ask an actor, the bus, tasks that must not end |
 //! | `environment`, `mail` | store, clock, policies, limits; what lease actors are sent, and where their answers go |
 //!
@@ -32,6 +32,7 @@ mod leftovers;
 mod mail;
 mod plugins;
 mod pools;
+mod quotas;
 mod runtime;
 mod sessions;
 mod supervision;
@@ -49,6 +50,7 @@ pub(crate) use lease::lease_actors;
 pub use mail::{AnyReceiver, AnyWait, Mail, Place, Reply, Vacated};
 pub use plugins::{NamedPlugin, PluginLimits, Plugins, Subscription};
 pub use pools::{Joined, MemberView, PoolView, Pools, Reservation, Share};
+pub use quotas::{Claim, OverQuota, Places, Quota, Quotas, Standing};
 pub use runtime::{
     arbiters::{Arbiters, claim_this_thread},
     ask::{Asked, Unanswered},

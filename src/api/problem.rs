@@ -72,6 +72,8 @@ table! {
     Cooling "cooling" 423 "The lock-delay is not over" RETRY,
     Fencing "fencing" 423 "The last owner is being fenced" RETRY,
     Busy "busy" 429 "The key is busy" RETRY,
+    RateLimited "rate-limited" 429 "There are too many calls" RETRY,
+    LimitReached "limit-reached" 429 "The principal uses all that it may" RETRY,
     TooManySubscribers "too-many-subscribers" 429 "Too many subscribers" RETRY,
     Internal "internal" 500 "The coordinator has a fault" RETRY,
     StoreUnavailable "store-unavailable" 503 "The store is unavailable" RETRY,

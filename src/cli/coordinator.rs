@@ -20,7 +20,7 @@ use super::{
     socket::{self, SocketFile},
 };
 use crate::{
-    access::Current,
+    access::{Access, Current},
     clock::SystemClock,
     http::{
         App, Budget, Cookies, Door, Forwarder, Gatekeeper, Listeners, LongestLag, Names, Replays,
@@ -77,12 +77,21 @@ impl Coordinator {
         let url = settings.advertise_url(bound);
         let engine = Engine::start(settings, url, Some(bound), arbiters.clone()).await?;
         let manager = engine.manager.clone();
+        if let Some(access) = &access {
+            manager.limit_principals(&access.load());
+        }
         let url = settings.advertise_url(bound);
         let certificate = Certificate::open(settings, &url, &engine.metrics)?;
         let secret = &engine.store.store.meta().secret;
         let clock = Arc::new(SystemClock::new());
         let cookies = Arc::new(Cookies::new(secret));
-        let gatekeeper = Gatekeeper::new(access.clone(), cookies.clone(), clock.clone());
+        let gatekeeper = Gatekeeper::new(
+            access.clone(),
+            cookies.clone(),
+            clock.clone(),
+            engine.metrics.clone(),
+            settings.limits.rate_per_address,
+        );
         let seal = Arc::new(Seal::new(secret, &url, clock));
         let most = usize::try_from(settings.limits.body_bytes.0).unwrap_or(usize::MAX);
         let bodies = Budget::new(most);
@@ -156,6 +165,11 @@ impl Coordinator {
     /// A plugin cannot be created. Nothing has changed then.
     pub(crate) fn set_policies(&self, settings: &Settings) -> anyhow::Result<()> {
         self.engine.set_policies(settings)
+    }
+
+    /// Puts other limits of principals on leases and sessions into force.
+    pub(crate) fn limit_principals(&self, access: &Access) {
+        self.engine.manager.limit_principals(access);
     }
 
     /// Reads the files of the certificate again.

@@ -64,7 +64,7 @@ async fn serve(
                 coordinator.reload_certificate();
                 reload(args, &mut settings, &coordinator);
                 if let Some(access) = &access {
-                    reload_access(&settings, access);
+                    reload_access(&settings, access, &coordinator);
                 }
                 continue;
             }
@@ -121,10 +121,11 @@ fn read_access(settings: &Settings) -> Result<Option<Arc<Current>>, Faults> {
 }
 
 /// Reads the access file again. If it has faults, nothing changes.
-fn reload_access(settings: &Settings, current: &Current) {
+fn reload_access(settings: &Settings, current: &Current, coordinator: &Coordinator) {
     match Access::read(&settings.auth.file, SystemClock::new().wall_ms()) {
         Ok(access) => {
             let principals = access.principals().len();
+            coordinator.limit_principals(&access);
             current.replace(access);
             tracing::info!(principals, "access file reloaded: SIGHUP");
         }

@@ -13,7 +13,7 @@
 //! | `request` | read bodies, queries and fields |
 //! | `app.rs`, `replays.rs` | what the handlers share |
 //! | `door` | what a request passes before a handler: connections, TLS and places, names and origins, the shedding of load, the budget of bodies |
-//! | `caller` | who sends a request, and what it may do |
+//! | `caller` | who sends a request, what it may do, and how much |
 //! | `peer` | calls between nodes: headers, seal, client |
 //! | `answer` | JSON and problem documents |
 //!

@@ -122,7 +122,11 @@ impl Manager {
     ) -> Result<Unheard, AcquireError> {
         let granted = async {
             let acquire = self.checked(one, asked.received)?;
-            self.own(&one.key, Acquire { ttl_ms, session_ref, ..acquire }, asked).await
+            let claim = self.claim(&one.owner, &one.key)?;
+            let granted =
+                self.own(&one.key, Acquire { ttl_ms, session_ref, ..acquire }, asked).await;
+            claim.end(granted.as_ref().ok().map(|grant| grant.view.token));
+            granted
         }
         .await;
         self.count(&one.key, asked, &granted);

@@ -51,6 +51,14 @@ pub enum CallError {
     /// All places for waiting callers at this coordinator are taken.
     #[error("all places for waiting callers at this coordinator are taken (limits.waiting_places)")]
     Crowded,
+    /// The caller's principal has as many as its limit allows.
+    #[error("the principal uses its {limit}: at most {most} at a time")]
+    OverLimit {
+        /// The name of the limit in the access file: `held` or `sessions`.
+        limit: &'static str,
+        /// Its value.
+        most: u32,
+    },
     /// Another call with this request id is being served.
     #[error("another call with this request_id is being served")]
     InFlight,

@@ -87,8 +87,13 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<bool, HolderError> {
         check_value(release.value.as_deref())?;
+        let quotas = &self.coordinator.quotas;
+        let standing = quotas.standing(release.lease_id.principal(), key);
         match self.ask(key, asked.into(), || Request::Release(release.clone())).await? {
-            Answer::Released(released) => Ok(released),
+            Answer::Released(released) => {
+                quotas.released(standing.filter(|_| released));
+                Ok(released)
+            }
             Answer::NotHolder(view) => Err(HolderError::NotHolder(view)),
             other => {
                 let error = CallError::of("release", other);

@@ -24,6 +24,7 @@ mod nodes;
 mod notify;
 mod open;
 mod pools;
+mod quotas;
 mod sessions;
 mod under_session;
 mod unheard;

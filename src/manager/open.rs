@@ -107,6 +107,7 @@ impl Manager {
         actor::start_sessions(&coordinator.session_service);
         coordinator.unheard.start();
         coordinator.forgotten.start();
+        coordinator.start_quotas();
         let inherited = if shared { Vec::new() } else { actor::inherit(&coordinator).await? };
         let supervisor = Supervisor::new(coordinator.clone(), exit_notices).start();
         // Must start after the feed was taken, so that changes made during its search are not missed.

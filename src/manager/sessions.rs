@@ -89,8 +89,12 @@ impl Manager {
         self.check_ttl(key.as_str(), "ttl_ms", ttl_ms)?;
         let request = self.request(owner, ttl_ms);
         let acquire = Acquire { spec: Some(Box::new(spec.clone())), ..request };
+        let claim = self.claim(owner, &key)?;
         let grant = match self.ask_to_own(&key, acquire, asked.into()).await? {
-            Answer::Granted(grant) => *grant,
+            Answer::Granted(grant) => {
+                claim.end(Some(grant.view.token));
+                *grant
+            }
             Answer::Refused(..) => return Err(SessionError::Lost(Lost::UnknownLease)),
             other => return Err(CallError::of("open a session", other).into()),
         };

@@ -61,6 +61,51 @@ pub enum ShedClass {
     Stream,
 }
 
+/// The limit that a call was refused for: one of a principal, or the rate of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitKind {
+    /// Calls per second.
+    Rate,
+    /// Calls per second of an address whose callers have no principal.
+    RatePerAddress,
+    /// Leases that are held.
+    Held,
+    /// Sessions that live.
+    Sessions,
+    /// Calls that wait.
+    Waits,
+    /// Event streams.
+    Streams,
+    Connections,
+}
+
+impl LimitKind {
+    /// Each kind, in the order of declaration.
+    pub const ALL: [Self; 7] = [
+        Self::Rate,
+        Self::RatePerAddress,
+        Self::Held,
+        Self::Sessions,
+        Self::Waits,
+        Self::Streams,
+        Self::Connections,
+    ];
+
+    /// The name of the limit in the access file or in `[limits]`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Rate => "rate",
+            Self::RatePerAddress => "rate_per_address",
+            Self::Held => "held",
+            Self::Sessions => "sessions",
+            Self::Waits => "waits",
+            Self::Streams => "streams",
+            Self::Connections => "connections",
+        }
+    }
+}
+
 /// Handles to every series without a pool label.
 pub struct Metrics {
     lateness_seconds: Histogram,
@@ -116,6 +161,7 @@ pub struct Metrics {
     /// Subscribers that were cut off because they did not read.
     pub subscribers_dropped: Counter,
     shed: [Counter; 4],
+    limited: [Counter; 7],
     /// The longest lag of an HTTP worker thread, in seconds.
     pub http_lag: Gauge,
     /// 1 if whoever reaches the port from elsewhere may do everything.
@@ -203,6 +249,8 @@ impl Metrics {
             subscribers_dropped: counter!("tenure_event_subscribers_dropped_total"),
             shed: ["acquire", "session", "list", "stream"]
                 .map(|class| counter!("tenure_shed_total", "class" => class)),
+            limited: LimitKind::ALL
+                .map(|limit| counter!("tenure_limited_total", "limit" => limit.as_str())),
             http_lag: gauge!("tenure_http_lag_seconds"),
             open_door: gauge!("tenure_open_door"),
             reloads: ["applied", "refused"]
@@ -224,6 +272,11 @@ impl Metrics {
     /// Records a call that was shed.
     pub fn shed(&self, class: ShedClass) {
         self.shed[class as usize].increment(1);
+    }
+
+    /// Records a call that was refused because its caller used what this limit allows.
+    pub fn limited(&self, limit: LimitKind) {
+        self.limited[limit as usize].increment(1);
     }
 
     /// Records a reload of the file, whose policies were applied or refused.

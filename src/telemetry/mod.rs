@@ -16,7 +16,9 @@ mod table;
 
 pub use fences::{FenceMetrics, FenceTry};
 pub use log::{ConnectionLines, OwnershipLog, init_logs};
-pub use metrics::{AcquireOutcome, CasOutcome, Handshake, HeartbeatOutcome, Metrics, ShedClass};
+pub use metrics::{
+    AcquireOutcome, CasOutcome, Handshake, HeartbeatOutcome, LimitKind, Metrics, ShedClass,
+};
 pub use notifications::NotificationMetrics;
 pub use pool::PoolMetrics;
 pub use recorder::{Recorder, RecorderError};

@@ -292,6 +292,11 @@ pub const TABLE: &[Series] = &[
         &["class"],
         "Calls that were refused with `overloaded` because the node has too much to do, by the class of the call.",
     ),
+    counter(
+        "tenure_limited_total",
+        &["limit"],
+        "Calls that were refused because their caller used all that a limit allows, by the limit: those of principals (docs/access.md), and `rate_per_address`.",
+    ),
     gauge(
         "tenure_http_lag_seconds",
         &[],

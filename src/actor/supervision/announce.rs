@@ -10,7 +10,7 @@ use crate::{
 type Listener = fn(&Coordinator, &Committed, bool);
 
 /// Who hears of each change, in this order. The subscribers of the bus come last.
-const LISTENERS: [Listener; 6] = [pools, handovers, index, sessions, lease_actors, records];
+const LISTENERS: [Listener; 7] = [pools, handovers, index, sessions, quotas, lease_actors, records];
 
 pub fn announce(coordinator: &Coordinator, committed: Committed) {
     let own = coordinator.is_own(committed.node);
@@ -29,6 +29,7 @@ pub fn missed_some(coordinator: &Coordinator) {
         coordinator.sessions.missed_changes();
         coordinator.pools.missed_changes();
     }
+    coordinator.quotas.missed_changes();
     coordinator.registry.tell_all(|| Mail::Stale(Elsewhere::Unheard));
 }
 
@@ -54,6 +55,10 @@ fn sessions(coordinator: &Coordinator, committed: &Committed, own: bool) {
         coordinator.registry.tell(key, || Mail::Stale(of(&committed.change)));
         coordinator.registry.tell(key, || Mail::SessionOver(over));
     }
+}
+
+fn quotas(coordinator: &Coordinator, committed: &Committed, _: bool) {
+    coordinator.quotas.heard(&committed.key, &committed.change);
 }
 
 /// The key's own actor knows the changes that it wrote.

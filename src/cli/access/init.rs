@@ -87,7 +87,7 @@ may = [
 #   {{ verb = ["hold", "read"], prefix = "shards/" }},
 #   {{ verb = "probe" }},
 # ]
-# limit = {{ waits = 200, streams = 5, weight = 4 }}
+# limit = {{ rate = 2000, held = 5000, sessions = 50, waits = 200, streams = 5, weight = 4, connections = 100 }}
 # expires = 2027-01-31                          # its last day, UTC
 "#,
         digest = token.digest()
@@ -122,6 +122,7 @@ mod tests {
         let access = Access::parse(Path::new("f"), &example, 0).unwrap();
         let worker = access.by_name("shard-worker").unwrap();
         assert!(worker.may(Verb::Hold, "shards/1") && worker.acts_as("shard-7"));
+        assert!(worker.limit().fields().iter().all(|(_, value)| value.is_some()));
         assert_eq!((worker.limit().waits, worker.uids()), (Some(200), &[1000][..]));
     }
 }

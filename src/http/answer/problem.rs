@@ -63,6 +63,9 @@ pub struct Problem {
     /// The home node that must be asked, if that is another node.
     #[serde(skip)]
     pub(in crate::http) home: Option<Box<Home>>,
+    /// Whether the connection ends with the answer.
+    #[serde(skip)]
+    pub(in crate::http) closes: bool,
     /// The request's own ids, if no handler adds them to the answer.
     #[serde(skip)]
     pub(in crate::http) ids: Option<Box<header::HeaderMap>>,
@@ -87,6 +90,7 @@ impl Problem {
             held_by_session: None,
             node: None,
             home: None,
+            closes: false,
             ids: None,
         }
     }
@@ -175,8 +179,27 @@ impl Problem {
     /// A principal uses as much as its limit in the access file says.
     pub fn over_limit(name: &str, limit: &str, most: u32) -> Self {
         let detail = format!("the principal {name:?} uses its {limit}: at most {most} at a time");
-        let problem = Self::of(Code::Busy, detail).retry(1000);
-        Self { title: "The principal uses all that it may", ..problem }
+        Self::of(Code::LimitReached, detail).retry(1000)
+    }
+
+    /// A principal has as many connections as it may. This one ends with the answer.
+    pub fn over_connections(name: &str, most: u32) -> Self {
+        Self { closes: true, ..Self::over_limit(name, "connections", most) }
+    }
+
+    /// A principal calls more often than its limit in the access file says.
+    pub fn over_rate(name: &str, rate: u32, pause: std::time::Duration) -> Self {
+        let detail =
+            format!("the principal {name:?} uses its rate: at most {rate} calls per second");
+        Self::of(Code::RateLimited, detail).retry(millis(pause))
+    }
+
+    /// Callers without a principal, who have this address in common, call more often than the setting says.
+    pub fn over_rate_per_address(rate: u32, pause: std::time::Duration) -> Self {
+        let detail = format!(
+            "the callers at this address use limits.rate_per_address: at most {rate} calls per second"
+        );
+        Self::of(Code::RateLimited, detail).retry(millis(pause))
     }
 
     pub fn not_its_owner(name: &str, owner: &str) -> Self {
@@ -216,7 +239,7 @@ impl Problem {
             "the coordinator has too much to do ({why}): it serves heartbeats and releases, and refuses new acquires, \
              sessions, lists and event streams for now"
         );
-        Self::of(Code::Overloaded, detail).retry(u64::try_from(pause.as_millis()).unwrap_or(1000))
+        Self::of(Code::Overloaded, detail).retry(millis(pause))
     }
 
     pub fn no_place_to_wait(limit: usize) -> Self {
@@ -260,6 +283,11 @@ impl Problem {
         echo_request_id(request, response.headers_mut());
         response
     }
+}
+
+/// A pause in milliseconds, rounded up.
+fn millis(pause: std::time::Duration) -> u64 {
+    u64::try_from(pause.as_nanos().div_ceil(1_000_000)).unwrap_or(1000)
 }
 
 impl std::fmt::Display for Problem {

@@ -9,11 +9,13 @@ use actix_web::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 
 use super::{
+    connection::Belongs,
     cookie::{COOKIE, Cookies},
     identity::{PeerCertificate, PeerUid},
-    needs::{Need, need},
+    meter::Meter,
+    needs::{Need, need, pace},
     reading::{Caller, Known},
-    usage::Usages,
+    usage::{Kind, Usage, Usages},
 };
 use crate::{
     access::{Access, Current, Principal},
@@ -22,7 +24,7 @@ use crate::{
         answer::Problem,
         peer::{PRINCIPAL, was_forwarded},
     },
-    telemetry::audit::Acting,
+    telemetry::{Metrics, audit::Acting},
 };
 
 /// Decides who may reach a handler.
@@ -32,32 +34,49 @@ pub struct Gatekeeper {
     cookies: Arc<Cookies>,
     clock: Arc<dyn Clock>,
     usages: Arc<Usages>,
+    meter: Arc<Meter>,
 }
 
 impl Gatekeeper {
-    /// Admits the principals of this access file; everybody if there is none.
+    /// Admits the principals of this access file; everybody if there is none. Those without a principal may make
+    /// `rate_per_address` calls per second; 0: any number.
     #[must_use]
-    pub fn new(access: Option<Arc<Current>>, cookies: Arc<Cookies>, clock: Arc<dyn Clock>) -> Self {
-        Self { access, cookies, clock, usages: Arc::default() }
+    pub fn new(
+        access: Option<Arc<Current>>,
+        cookies: Arc<Cookies>,
+        clock: Arc<dyn Clock>,
+        metrics: Arc<Metrics>,
+        rate_per_address: u32,
+    ) -> Self {
+        let meter = Arc::new(Meter::new(clock.clone(), metrics, rate_per_address));
+        Self { access, cookies, clock, usages: Arc::default(), meter }
     }
 
     /// The caller of a request, if the request may reach a handler.
     pub fn admit(&self, request: &HttpRequest) -> Result<Caller, Problem> {
-        let Some(current) = &self.access else { return Ok(Caller::anyone()) };
+        let Some(current) = &self.access else {
+            return Ok(Caller::anyone().charged(self.meter.charge_address(request)?));
+        };
         let (access, generation) = current.load_with_generation();
         let need = need(request.method(), request.path());
-        let found = match self.identify(&access, request) {
-            Err(_) if need == Need::Nothing => None,
-            found => found?,
-        };
-        let found = found.filter(|principal| !principal.expired(self.clock.wall_ms()));
-        let Some(principal) = found else {
-            return match need {
-                Need::Nothing => Ok(Caller::nobody()),
-                Need::Account | Need::Right(_) => Err(Problem::unauthenticated()),
-            };
+        let found = self
+            .identify(&access, request)
+            .map(|found| found.filter(|principal| !principal.expired(self.clock.wall_ms())));
+        let principal = match found {
+            Ok(Some(principal)) => principal,
+            nobody => {
+                // Whoever guesses tokens is charged too.
+                let charged = self.meter.charge_address(request)?;
+                return match (need, nobody) {
+                    (Need::Nothing, _) => Ok(Caller::nobody().charged(charged)),
+                    (_, Err(problem)) => Err(problem),
+                    (Need::Account | Need::Right(_), Ok(_)) => Err(Problem::unauthenticated()),
+                };
+            }
         };
         request.extensions_mut().insert(Acting(principal.name.clone()));
+        let usage = self.usage(request, &principal)?;
+        let charged = self.meter.charge(request, &principal, &usage)?;
         let fits = match need {
             Need::Nothing | Need::Account => true,
             Need::Right(verbs) => verbs.iter().any(|verb| principal.has(*verb)),
@@ -65,8 +84,33 @@ impl Gatekeeper {
         if let (false, Need::Right([verb, ..])) = (fits, need) {
             return Err(Problem::no_right(&principal.name, verb.as_str(), "at all"));
         }
+        let (current, meter) = (current.clone(), self.meter.clone());
+        let known = Known { principal, current, generation, usage, meter };
+        Ok(Caller::known(known).charged(charged))
+    }
+
+    /// What the principal of a call uses. From now on the call's connection is the principal's, unless another node
+    /// forwards the call.
+    fn usage(
+        &self,
+        request: &HttpRequest,
+        principal: &Arc<Principal>,
+    ) -> Result<Arc<Usage>, Problem> {
+        let counts = !was_forwarded(request) && pace(request.method(), request.path()).is_some();
+        let Some(belongs) = request.conn_data::<Belongs>().filter(|_| counts) else {
+            return Ok(self.usages.of(&principal.name));
+        };
+        if let Some(usage) = belongs.usage_of(principal) {
+            return Ok(usage);
+        }
         let usage = self.usages.of(&principal.name);
-        Ok(Caller::known(Known { principal, current: current.clone(), generation, usage }))
+        match belongs.count_for(principal, &usage) {
+            Ok(()) => Ok(usage),
+            Err(most) => {
+                self.meter.refused(Kind::Connections.limit());
+                Err(Problem::over_connections(&principal.name, most))
+            }
+        }
     }
 
     /// The principal that a request shows to be. `None` if it shows nothing.

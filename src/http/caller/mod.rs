@@ -1,4 +1,4 @@
-//! Who sends a request, and what it may do.
+//! Who sends a request, what it may do, and how much.
 //!
 //! Guarantees: where an access file is in force, a request without a known principal reaches no handler that shows or
 //! changes state. A cookie is good for reading alone. A forwarded call has the rights that this node's own file gives
@@ -6,16 +6,23 @@
 //!
 //! Does not guarantee: that a caller has a right to the key that it names. The handlers ask [`Caller`] for that.
 
+mod address_rates;
+mod connection;
 mod cookie;
 mod identity;
 mod judge;
+mod meter;
 mod needs;
+mod network;
+mod rate;
 mod reading;
 mod usage;
 
+pub use connection::Belongs;
 pub use cookie::{COOKIE, Cookies};
 pub use identity::{PeerCertificate, PeerUid};
 pub use judge::Gatekeeper;
-pub use needs::{Need, need};
+pub use needs::{Need, keeps, need, pace};
+pub use network::network;
 pub use reading::Caller;
 pub use usage::{InUse, Kind};

@@ -1,4 +1,5 @@
-//! Which right each path needs. A path that this table lacks needs an account, and the right to nothing.
+//! Which right each path needs, and which rate it is charged to. A path that this table lacks needs an account, and the
+//! right to nothing.
 
 use actix_web::http::Method;
 
@@ -13,6 +14,15 @@ pub enum Need {
     Account,
     /// A right with one of these verbs.
     Right(&'static [Verb]),
+}
+
+/// Which of a caller's two rates a call is charged to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// It keeps or ends leases or sessions.
+    Keeps,
+    /// Everything else.
+    Other,
 }
 
 const HOLD: Need = Need::Right(&[Verb::Hold]);
@@ -56,5 +66,57 @@ pub fn need(method: &Method, path: &str) -> Need {
             }
         }
         _ => Need::Account,
+    }
+}
+
+/// Whether a call to this path keeps or ends leases or sessions.
+pub fn keeps(path: &str) -> bool {
+    match path {
+        "/v1/heartbeat" | "/v1/heartbeats" | "/v1/release" | "/v1/releases" => true,
+        _ => path.starts_with("/v1/sessions/") && path.ends_with("/heartbeat"),
+    }
+}
+
+/// What a request is charged to; `None` for a probe, which costs nothing.
+pub fn pace(method: &Method, path: &str) -> Option<Pace> {
+    match path {
+        "/livez" | "/readyz" => None,
+        _ if keeps(path) => Some(Pace::Keeps),
+        // The end of a session.
+        _ if path.starts_with("/v1/sessions/") && method == Method::DELETE => Some(Pace::Keeps),
+        _ => Some(Pace::Other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_keeps_and_ends_leases_has_a_rate_of_its_own_and_probes_have_none() {
+        let of = |method: &str, path: &str| pace(&method.parse().expect("a method"), path);
+        for path in ["/livez", "/readyz"] {
+            assert_eq!((of("GET", path), of("HEAD", path)), (None, None), "{path}");
+        }
+        for (method, path) in [
+            ("POST", "/v1/heartbeat"),
+            ("POST", "/v1/heartbeats"),
+            ("POST", "/v1/release"),
+            ("POST", "/v1/releases"),
+            ("POST", "/v1/sessions/7/heartbeat"),
+            ("DELETE", "/v1/sessions/7"),
+        ] {
+            assert_eq!(of(method, path), Some(Pace::Keeps), "{path}");
+        }
+        for (method, path) in [
+            ("POST", "/v1/acquire"),
+            ("POST", "/v1/sessions"),
+            ("GET", "/v1/sessions/7"),
+            ("GET", "/v1/leases/k/heartbeat"),
+            ("GET", "/metrics"),
+            ("GET", "/"),
+        ] {
+            assert_eq!(of(method, path), Some(Pace::Other), "{path}");
+        }
     }
 }

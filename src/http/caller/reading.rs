@@ -4,7 +4,11 @@ use std::sync::Arc;
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 
-use super::usage::{InUse, Kind, Usage};
+use super::{
+    meter::Meter,
+    rate::Cell,
+    usage::{InUse, Kind, Usage},
+};
 use crate::{
     access::{Current, Principal, Verb},
     http::answer::Problem,
@@ -15,6 +19,8 @@ use crate::{
 #[derive(Clone)]
 pub struct Caller {
     who: Who,
+    /// What the call is charged to, if it is.
+    charged: Option<Arc<Cell>>,
 }
 
 #[derive(Clone)]
@@ -36,22 +42,36 @@ pub struct Known {
     pub generation: u64,
     /// What the principal uses at this node.
     pub usage: Arc<Usage>,
+    /// Counts what is refused.
+    pub meter: Arc<Meter>,
 }
 
 impl Caller {
     /// A caller where no access file is in force.
     pub fn anyone() -> Self {
-        Self { who: Who::Anyone }
+        Self { who: Who::Anyone, charged: None }
     }
 
     /// A caller that this node does not know.
     pub fn nobody() -> Self {
-        Self { who: Who::Nobody }
+        Self { who: Who::Nobody, charged: None }
     }
 
     /// A principal.
     pub fn known(known: Known) -> Self {
-        Self { who: Who::Known(known) }
+        Self { who: Who::Known(known), charged: None }
+    }
+
+    /// The same caller, whose call is charged to this.
+    pub fn charged(self, charged: Option<Arc<Cell>>) -> Self {
+        Self { charged, ..self }
+    }
+
+    /// Charges a call that is about so many leases. The door has charged it as one.
+    pub fn is_about(&self, leases: usize) {
+        if let Some(cell) = &self.charged {
+            cell.owe(leases.saturating_sub(1) as u64);
+        }
     }
 
     /// The caller of a request that passed the door.
@@ -155,11 +175,13 @@ impl Caller {
 
     /// Counts one more use, unless the principal uses as much already as its limit says.
     pub fn uses(&self, kind: Kind) -> Result<InUse, Problem> {
-        let Who::Known(Known { principal, usage, .. }) = &self.who else {
+        let Who::Known(Known { principal, usage, meter, .. }) = &self.who else {
             return Ok(InUse::unlimited());
         };
-        InUse::one_more(usage, principal, kind)
-            .map_err(|most| Problem::over_limit(&principal.name, kind.as_str(), most))
+        InUse::one_more(usage, principal, kind).map_err(|most| {
+            meter.refused(kind.limit());
+            Problem::over_limit(&principal.name, kind.limit().as_str(), most)
+        })
     }
 
     /// Requires a weight within the principal's limit.

@@ -11,7 +11,8 @@ use std::sync::{
 
 use dashmap::DashMap;
 
-use crate::access::Principal;
+use super::rate::Cells;
+use crate::{access::Principal, telemetry::LimitKind};
 
 /// What is in use, by the names of the principals.
 #[derive(Default)]
@@ -22,6 +23,8 @@ pub struct Usages(DashMap<Arc<str>, Arc<Usage>>);
 pub struct Usage {
     waits: AtomicU32,
     streams: AtomicU32,
+    connections: AtomicU32,
+    cells: Cells,
 }
 
 /// What a principal uses one of, for as long as this exists.
@@ -35,14 +38,17 @@ pub enum Kind {
     Waits,
     /// Streams of events.
     Streams,
+    /// Open connections.
+    Connections,
 }
 
 impl Kind {
-    /// The name of the limit in the access file.
-    pub fn as_str(self) -> &'static str {
+    /// The limit in the access file.
+    pub fn limit(self) -> LimitKind {
         match self {
-            Self::Waits => "waits",
-            Self::Streams => "streams",
+            Self::Waits => LimitKind::Waits,
+            Self::Streams => LimitKind::Streams,
+            Self::Connections => LimitKind::Connections,
         }
     }
 
@@ -51,6 +57,7 @@ impl Kind {
         match self {
             Self::Waits => principal.limit().waits,
             Self::Streams => principal.limit().streams,
+            Self::Connections => principal.limit().connections,
         }
     }
 }
@@ -70,7 +77,13 @@ impl Usage {
         match kind {
             Kind::Waits => &self.waits,
             Kind::Streams => &self.streams,
+            Kind::Connections => &self.connections,
         }
+    }
+
+    /// What is left of the principal's rates.
+    pub fn cells(&self) -> &Cells {
+        &self.cells
     }
 }
 

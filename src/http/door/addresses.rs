@@ -6,9 +6,11 @@
 
 use std::{
     collections::HashMap,
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
 };
+
+use crate::http::caller::network;
 
 pub struct Addresses {
     /// The bound per address; 0: no bound, and nothing is counted.
@@ -50,18 +52,6 @@ impl Drop for Counted {
                 open.remove(address);
             }
         }
-    }
-}
-
-/// The caller that an address stands for. An IPv6 /64 network counts as one caller: whoever has one of its addresses
-/// has them all.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        address => address,
     }
 }
 

@@ -28,6 +28,7 @@ use super::{
     places::{Places, Seat},
     stream::Stream,
 };
+use crate::http::caller::Belongs;
 
 /// How many bytes are read before the seat is checked again. The server parses a request as soon as its head has
 /// arrived. A parsed request takes about 7 KiB, and a head may be as short as 18 bytes.
@@ -82,6 +83,7 @@ impl Line {
     /// Notes what handlers ask of the connection: its place, and who is at the other end.
     pub fn describe(&self, data: &mut Extensions) {
         data.insert::<Rc<Seat>>(self.place.seat.clone());
+        data.insert(Belongs::default());
         self.stream.get_ref().identify(data);
     }
 

@@ -30,7 +30,7 @@ use crate::{
     api::Code,
     http::{
         answer::Problem,
-        caller::Gatekeeper,
+        caller::{Gatekeeper, keeps},
         peer::{Forged, SHED, Seal, Sealed, UNPROVEN},
     },
     telemetry::audit::AuditLog,
@@ -146,13 +146,15 @@ async fn refuse(
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let is = |code: Code| problem.code == code.as_str();
     let (is_forged, is_shed) = (is(Code::ForgedHeader), is(Code::Overloaded));
-    // The connection of a known caller stays usable.
-    if is_shed || is(Code::Forbidden) {
+    let is_limited = is(Code::RateLimited) || is(Code::LimitReached);
+    let closes = problem.closes;
+    // The connection of a known caller stays usable. Whoever is refused for a limit reads the answer at least.
+    if is_shed || is_limited || is(Code::Forbidden) {
         let payload = request.take_payload();
         discard(request.request(), payload).await;
     }
     let mut response = problem.respond(request.request());
-    if serving.is_some_and(|serving| serving.is_last()) {
+    if serving.is_some_and(|serving| serving.is_last()) || closes {
         response.head_mut().set_connection_type(ConnectionType::Close);
     }
     let mut mark = |name| {
@@ -166,7 +168,8 @@ async fn refuse(
         mark(SHED);
     }
     keep_nothing(&mut response);
-    if let Some(log) = audit.filter(|_| !is_shed) {
+    // Calls beyond a limit could fill the log.
+    if let Some(log) = audit.filter(|_| !is_shed && !is_limited) {
         audit::refused(&log, request.request(), &response);
     }
     Ok(request.into_response(response))
@@ -182,11 +185,7 @@ fn keep_nothing<B>(response: &mut HttpResponse<B>) {
 
 /// Whether others depend on a call. Such a call is served even when no places are left.
 pub fn is_vital(path: &str) -> bool {
-    match path {
-        "/livez" | "/readyz" | "/metrics" => true,
-        "/v1/heartbeat" | "/v1/heartbeats" | "/v1/release" | "/v1/releases" => true,
-        _ => path.starts_with("/v1/sessions/") && path.ends_with("/heartbeat"),
-    }
+    matches!(path, "/livez" | "/readyz" | "/metrics") || keeps(path)
 }
 
 pin_project! {

@@ -54,6 +54,7 @@ pub async fn acquire_any(
     let received = app.manager.now();
     let caller = Caller::of(&request);
     let Body(body, bytes) = &body;
+    caller.is_about(body.keys.as_ref().map_or(1, Vec::len).min(MAX_CANDIDATES));
     let answer = async {
         may_hold(&caller, &app, body)?;
         let call =

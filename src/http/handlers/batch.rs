@@ -67,6 +67,7 @@ pub async fn answer<'b, T>(
     if let Err(problem) = check_size(body) {
         return problem.respond(request);
     }
+    caller.is_about(leases.len());
     let mut asked = Vec::with_capacity(leases.len());
     let mut results: Vec<Option<Item<'b>>> = Vec::with_capacity(leases.len());
     for lease in leases {

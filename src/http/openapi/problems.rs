@@ -42,14 +42,17 @@ fn add_shared(method: &Method, path: &str, operation: &mut Operation) {
         let responses = &mut operation.responses.responses;
         responses.entry("401".into()).or_insert_with(|| problem(UNKNOWN).into());
     }
+    if pace(method, path).is_some() {
+        may_be(operation, "429", LIMITED);
+    }
     if takes_body {
-        may_be_503(operation, NO_ROOM);
+        may_be(operation, "503", NO_ROOM);
     }
     if !is_vital(path) {
-        may_be_503(operation, CROWDED);
+        may_be(operation, "503", CROWDED);
     }
     if class(method, path).is_some() {
-        may_be_503(operation, OVERLOADED);
+        may_be(operation, "503", OVERLOADED);
     }
 }
 
@@ -72,13 +75,13 @@ fn problem(description: &str) -> Response {
     Response::builder().description(description).content(JSON, content).build()
 }
 
-/// Adds a reason why a call may be answered with 503.
-fn may_be_503(operation: &mut Operation, reason: &str) {
-    match operation.responses.responses.get_mut("503") {
+/// Adds a reason why a call may be answered with this status.
+fn may_be(operation: &mut Operation, status: &str, reason: &str) {
+    match operation.responses.responses.get_mut(status) {
         Some(RefOr::T(response)) => {
             response.description = format!("{}; {reason}", response.description);
         }
-        _ => drop(operation.responses.responses.insert("503".into(), problem(reason).into())),
+        _ => drop(operation.responses.responses.insert(status.into(), problem(reason).into())),
     }
 }
 
@@ -87,6 +90,8 @@ const NO_ROOM: &str =
 const CROWDED: &str = "`too-many-connections`: all connections have a call that is being served";
 const OVERLOADED: &str =
     "`overloaded`: the coordinator has too much to do; `Retry-After` says when to try again";
+const LIMITED: &str = "`rate-limited`: the caller's principal, or its address, makes more calls per second than its limit allows; \
+                       `limit-reached`: the principal uses all that another limit allows";
 const UNKNOWN: &str = "`unauthenticated`: an access file is in force, and the caller shows no valid token or certificate";
 const JSON: &str = "application/json";
 /// The problems that every call may be answered with.

@@ -47,6 +47,7 @@ impl Problem {
                 let problem = Self::of(Code::Busy, detail).retry(1000);
                 Self { title: "The coordinator is busy", ..problem }
             }
+            CallError::OverLimit { .. } => Self::of(Code::LimitReached, detail).retry(1000),
             CallError::Quarantined(_) => Self::of(Code::RecordQuarantined, detail),
             CallError::Store(error) => Self::store(error),
             CallError::Resting(span) => {

@@ -4,6 +4,7 @@ use futures_util::future::join_all;
 
 use super::call::AnyCall;
 use crate::{
+    actor::Places,
     lease::{Acquire, Key},
     manager::{
         availability::Availability,
@@ -55,7 +56,7 @@ impl Tried {
 }
 
 impl AnyCall<'_> {
-    /// Tries the keys in their order, until the requested number is granted.
+    /// Tries the keys in their order, until the requested number is granted, or as many as the principal's limit leaves.
     pub async fn try_each(
         &self,
         keys: &[Key],
@@ -63,6 +64,12 @@ impl AnyCall<'_> {
         basis: Basis,
     ) -> Result<Tried, AcquireError> {
         let mut tried = Tried::none_of(keys);
+        if keys.is_empty() || count == 0 {
+            return Ok(tried);
+        }
+        let wanted = count.min(keys.len());
+        let places = self.manager.claims(&self.any.owner, wanted)?;
+        let count = places.of(wanted);
         let (mut at, mut woken) = (0, ALONE);
         while tried.grants.len() < count && at < keys.len() {
             if self.manager.node.is_some() && at >= woken {
@@ -72,7 +79,7 @@ impl AnyCall<'_> {
             let width = self.manager.at_once().min(count - tried.grants.len());
             let wave = &keys[at..keys.len().min(at + width)];
             at += wave.len();
-            for result in join_all(wave.iter().map(|key| self.attempt(key, basis))).await {
+            for result in join_all(wave.iter().map(|key| self.attempt(key, basis, &places))).await {
                 tried.add(result)?;
             }
             self.check_unknown(&mut tried)?;
@@ -80,9 +87,17 @@ impl AnyCall<'_> {
         Ok(tried)
     }
 
-    async fn attempt(&self, key: &Key, basis: Basis) -> Result<Unheard, AcquireError> {
+    async fn attempt(
+        &self,
+        key: &Key,
+        basis: Basis,
+        places: &Places,
+    ) -> Result<Unheard, AcquireError> {
         let allow_stale = basis == Basis::Memory;
-        self.acquire(key, Acquire { allow_stale, ..self.request() }).await
+        let choice = places.choose(key);
+        let granted = self.acquire(key, Acquire { allow_stale, ..self.request() }).await;
+        choice.end(granted.as_ref().ok().map(|unheard| unheard.grant.view.token));
+        granted
     }
 
     /// A grant of unknown outcome may exist under the request id, and a repeated call is told of it. Another key in its

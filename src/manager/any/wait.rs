@@ -32,6 +32,7 @@ impl AnyCall<'_> {
         until: Moment,
         leave: impl Future<Output = ()>,
     ) -> Result<Option<Unheard>, CallError> {
+        let claims = self.manager.claims(&self.any.owner, 1)?;
         let _places = self.manager.places(keys.len())?;
         let (wait, AnyReceiver { granted, vacated }) = AnyWait::new(self.any.mark.is_some());
         let heard = Heard { call: self, keys, granted };
@@ -55,7 +56,10 @@ impl AnyCall<'_> {
             () = self.manager.drained() => return Err(CallError::Draining),
         };
         match granted {
-            Some((place, Answer::Granted(grant))) => Ok(Some(self.granted(&keys[place], *grant))),
+            Some((place, Answer::Granted(grant))) => {
+                claims.choose(&keys[place]).end(Some(grant.view.token));
+                Ok(Some(self.granted(&keys[place], *grant)))
+            }
             _ => Ok(None),
         }
     }

@@ -31,8 +31,12 @@ section! {
         /// that waits for very many keys can leave none to the others.
         waiting_places: usize = 200_000, in 1..=100_000_000;
         /// Maximum number of connections per client address (for IPv6, per /64 network). More are closed at once. 0: no
-        /// limit. Without accounts, this is the only limit per caller. All callers behind one proxy share it.
+        /// limit. All callers behind one proxy share it.
         connections_per_address: usize = 0, in 0..=1_000_000;
+        /// Maximum number of calls per second from one client address (for IPv6, per /64 network) by callers without a
+        /// principal. A call about many leases counts one for each. More are refused with a 429 rate-limited and a
+        /// Retry-After. Probes cost nothing. Principals have limits of their own in the access file. 0: no limit.
+        rate_per_address: u32 = 0, in 0..=1_000_000;
         /// Maximum memory for the request bodies that are being read or processed. The first 8 KiB of each body do not
         /// count, and heartbeats and releases have an additional eighth. A caller that needs more gets a 503
         /// too-many-bodies and can retry.

@@ -4,6 +4,7 @@ mod broken;
 pub mod cast;
 mod commands;
 mod leaks;
+mod limits;
 mod matrix;
 mod nodes;
 mod property;

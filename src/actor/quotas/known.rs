@@ -1,0 +1,297 @@
+//! The accounts of all principals that have a limit.
+//!
+//! Guarantees: of the principals without a limit, nothing is kept. A change costs them one look at a map.
+//!
+//! Does not guarantee: that two nodes together give a principal no more than its limit. What another node granted counts
+//! once the feed tells of it. While all records are read, after a start or when a limit is new, less may count than is
+//! held.
+
+use std::hash::BuildHasher as _;
+
+use arc_swap::ArcSwap;
+
+use super::account::{Account, Mark};
+use crate::{
+    actor::runtime::watch,
+    clock::{DashMap, HashMap, dash_map},
+    lease::{Change, ChangeKind, Key, KeyState, Owner, PrincipalDigest, Record, Revision, Token},
+    telemetry::LimitKind,
+};
+
+/// How many leases and sessions a principal may have; `None`: any number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Quota {
+    pub held: Option<u32>,
+    pub sessions: Option<u32>,
+}
+
+/// A principal has as many as it may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OverQuota {
+    pub limit: LimitKind,
+    pub most: u32,
+}
+
+/// A tenure that counts, as it was when somebody set out to end it.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing {
+    account: AccountId,
+    mark: Mark,
+    token: Token,
+}
+
+/// Which account: a principal's leases, or its sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct AccountId {
+    principal: PrincipalDigest,
+    sessions: bool,
+}
+
+impl AccountId {
+    /// The account in which this key counts.
+    pub fn of(principal: PrincipalDigest, key: &str) -> Self {
+        Self { principal, sessions: key.starts_with(Key::session_prefix()) }
+    }
+
+    /// The account of the principal's leases.
+    pub fn of_leases(principal: PrincipalDigest) -> Self {
+        Self { principal, sessions: false }
+    }
+
+    /// The limit of the account.
+    pub fn limit(self) -> LimitKind {
+        if self.sessions { LimitKind::Sessions } else { LimitKind::Held }
+    }
+}
+
+/// What principals have, and may have.
+pub struct Quotas {
+    most: ArcSwap<HashMap<AccountId, u32>>,
+    accounts: DashMap<AccountId, Account>,
+    /// How often the accounts became incomplete. `read` has the value of this counter up to which all records were
+    /// read.
+    missed: watch::Sender<u32>,
+    read: watch::Sender<u32>,
+}
+
+impl Default for Quotas {
+    fn default() -> Self {
+        Self {
+            most: ArcSwap::default(),
+            accounts: dash_map(),
+            missed: watch::Sender::new(0),
+            read: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Quotas {
+    /// Puts other limits into force. If some are new, what their principals have is read from the store.
+    pub fn set(&self, quotas: impl IntoIterator<Item = (PrincipalDigest, Quota)>) {
+        let most = quotas.into_iter().flat_map(|(principal, Quota { held, sessions })| {
+            let of = |sessions| AccountId { principal, sessions };
+            [held.map(|most| (of(false), most)), sessions.map(|most| (of(true), most))]
+        });
+        let most: HashMap<AccountId, u32> = most.flatten().collect();
+        let before = self.most.swap(most.into());
+        let now = self.most.load();
+        self.accounts.retain(|account, _| now.contains_key(account));
+        if now.keys().any(|account| !before.contains_key(account)) {
+            self.miss();
+        }
+    }
+
+    /// Some changes were missed.
+    pub fn missed_changes(&self) {
+        if !self.most.load().is_empty() {
+            self.miss();
+        }
+    }
+
+    fn miss(&self) {
+        self.missed.send_modify(|times| *times += 1);
+    }
+
+    /// Handles a change from the feed.
+    pub fn heard(&self, key: &Key, change: &Change) {
+        if self.most.load().is_empty() {
+            return;
+        }
+        let account = |owner: &Owner| {
+            owner.principal_digest().map(|principal| AccountId::of(principal, key.as_str()))
+        };
+        let mark = self.mark(key.as_str());
+        if change.kind.ends_tenure() {
+            if let Some((owner, token)) = &change.previous
+                && let Some(account) = account(owner)
+            {
+                self.with(account, |account, _, _| account.ended(mark, *token));
+            }
+        } else if change.kind == ChangeKind::Granted
+            && let Some(account) = change.owner.as_ref().and_then(account)
+        {
+            let token = change.token;
+            self.with(account, |account, _, reading| account.granted(mark, token, reading));
+        }
+    }
+
+    /// The tenure of the key that counts for the principal, before it is released.
+    pub fn standing(&self, principal: Option<PrincipalDigest>, key: &str) -> Option<Standing> {
+        if self.most.load().is_empty() {
+            return None;
+        }
+        let (account, mark) = (AccountId::of(principal?, key), self.mark(key));
+        let token = self.with(account, |account, _, _| account.held(mark))??;
+        Some(Standing { account, mark, token })
+    }
+
+    /// The tenure was released at this node. The feed tells so a moment later.
+    pub fn released(&self, standing: Option<Standing>) {
+        if let Some(Standing { account, mark, token }) = standing {
+            self.with(account, |account, _, _| account.ended(mark, token));
+        }
+    }
+
+    /// What stands for a key. The hash has a secret key, so nobody can choose two keys that are taken for one.
+    pub(super) fn mark(&self, key: &str) -> Mark {
+        self.accounts.hasher().hash_one(key)
+    }
+
+    /// Looks at an account and its limit, in the present reading; `None` if it has no limit.
+    pub(super) fn with<T>(
+        &self,
+        id: AccountId,
+        look: impl FnOnce(&mut Account, u32, u32) -> T,
+    ) -> Option<T> {
+        let most = *self.most.load().get(&id)?;
+        let reading = self.missed.get();
+        Some(look(self.accounts.entry(id).or_default().value_mut(), most, reading))
+    }
+
+    /// Resolves when all records must be read.
+    pub(super) async fn incomplete(&self) {
+        let read = self.read.get();
+        let _ = self.missed.subscribe().wait_for(|missed| *missed != read).await;
+    }
+
+    /// All records are read from now on. Returns the number of the reading.
+    pub(super) fn begin(&self) -> u32 {
+        let reading = self.missed.get();
+        for id in self.most.load().keys() {
+            self.with(*id, |account, _, _| account.reading());
+        }
+        reading
+    }
+
+    /// A record that was read.
+    pub(super) fn found(&self, key: &Key, record: &Record, revision: Revision, reading: u32) {
+        let Some(tenure) = record.tenure.as_ref().filter(|_| record.state == KeyState::Held) else {
+            return;
+        };
+        let Some(principal) = tenure.owner.principal_digest() else { return };
+        let (mark, token) = (self.mark(key.as_str()), record.token(revision));
+        let account = AccountId::of(principal, key.as_str());
+        self.with(account, |account, _, _| account.found(mark, token, reading));
+    }
+
+    /// All records were read.
+    pub(super) fn complete(&self, reading: u32) {
+        for id in self.most.load().keys() {
+            self.with(*id, |account, _, _| account.read(reading));
+        }
+        self.read.send_replace(reading);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::Principal;
+
+    fn owner(principal: &str) -> Owner {
+        Owner::new("w").expect("an owner").of(Some(Principal::new(principal)))
+    }
+
+    fn change(kind: ChangeKind, owner: &Owner, token: u64) -> Change {
+        let is_grant = kind == ChangeKind::Granted;
+        Change {
+            kind,
+            seq: 1,
+            owner: is_grant.then(|| owner.clone()),
+            token: Token(token),
+            previous: (!is_grant).then(|| (owner.clone(), Token(token))),
+            reason: None,
+            actor: None,
+            session: None,
+        }
+    }
+
+    fn used(quotas: &Quotas, owner: &Owner, key: &str) -> Option<usize> {
+        let account = AccountId::of(owner.principal_digest().expect("a principal"), key);
+        quotas.with(account, |account, _, _| account.used())
+    }
+
+    #[test]
+    fn what_the_feed_tells_counts_for_principals_with_a_limit_alone() {
+        let quotas = Quotas::default();
+        let (limited, free) = (owner("limited"), owner("free"));
+        let quota = Quota { held: Some(2), sessions: Some(1) };
+        let digest = |owner: &Owner| owner.principal_digest().expect("a principal");
+        quotas.set([(digest(&limited), quota), (digest(&free), Quota::default())]);
+        let key = |name: &str| Key::new(name).expect("a key");
+        let session = Key::of_session(crate::lease::Nonce(7));
+        for owner in [&limited, &free] {
+            quotas.heard(&key("a"), &change(ChangeKind::Granted, owner, 5));
+            quotas.heard(&key("b"), &change(ChangeKind::Granted, owner, 6));
+            quotas.heard(&key("b"), &change(ChangeKind::Pinned, owner, 6));
+            quotas.heard(&session, &change(ChangeKind::Granted, owner, 7));
+        }
+        assert_eq!(used(&quotas, &limited, "a"), Some(2));
+        assert_eq!(used(&quotas, &limited, session.as_str()), Some(1));
+        assert_eq!((used(&quotas, &free, "a"), quotas.accounts.len()), (None, 2));
+        quotas.heard(&key("a"), &change(ChangeKind::Expired, &limited, 5));
+        assert_eq!(used(&quotas, &limited, "a"), Some(1));
+        let standing = quotas.standing(limited.principal_digest(), "b");
+        quotas.released(standing);
+        assert_eq!(used(&quotas, &limited, "a"), Some(0));
+        assert!(quotas.standing(limited.principal_digest(), "b").is_none());
+        quotas.set([]);
+        assert_eq!((used(&quotas, &limited, "a"), quotas.accounts.len()), (None, 0));
+    }
+
+    #[test]
+    fn a_release_that_is_told_late_ends_no_later_tenure() {
+        let quotas = Quotas::default();
+        let owner = owner("p");
+        let digest = owner.principal_digest().expect("a principal");
+        quotas.set([(digest, Quota { held: Some(2), sessions: None })]);
+        let key = Key::new("k").expect("a key");
+        quotas.heard(&key, &change(ChangeKind::Granted, &owner, 5));
+        let standing = quotas.standing(Some(digest), "k");
+        quotas.heard(&key, &change(ChangeKind::Released, &owner, 5));
+        quotas.heard(&key, &change(ChangeKind::Granted, &owner, 9));
+        quotas.released(standing);
+        assert_eq!(used(&quotas, &owner, "k"), Some(1));
+    }
+
+    #[tokio::test]
+    async fn a_new_limit_and_missed_changes_have_all_records_read() {
+        let quotas = Quotas::default();
+        let is_due = async || {
+            let wait = std::time::Duration::from_millis(10);
+            tokio::time::timeout(wait, quotas.incomplete()).await.is_ok()
+        };
+        quotas.missed_changes();
+        assert!(!is_due().await, "nobody has a limit");
+        let digest = Principal::new("p").digest();
+        let quota = |held| Quota { held: Some(held), sessions: None };
+        quotas.set([(digest, quota(1))]);
+        assert!(is_due().await);
+        quotas.complete(quotas.begin());
+        assert!(!is_due().await);
+        quotas.set([(digest, quota(2))]);
+        assert!(!is_due().await, "only the number is new");
+        quotas.missed_changes();
+        assert!(is_due().await);
+    }
+}
