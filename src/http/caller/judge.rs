@@ -16,7 +16,7 @@ use super::{
     usage::Usages,
 };
 use crate::{
-    access::{Access, Current, Principal},
+    access::{Access, Current, JwtProof, Principal},
     clock::Clock,
     http::{
         answer::Problem,
@@ -50,8 +50,8 @@ impl Gatekeeper {
             Err(_) if need == Need::Nothing => None,
             found => found?,
         };
-        let found = found.filter(|principal| !principal.expired(self.clock.wall_ms()));
-        let Some(principal) = found else {
+        let found = found.filter(|shown| !shown.principal.expired(self.clock.wall_ms()));
+        let Some(Shown { principal, jwt }) = found else {
             return match need {
                 Need::Nothing => Ok(Caller::nobody()),
                 Need::Account | Need::Right(_) => Err(Problem::unauthenticated()),
@@ -66,15 +66,12 @@ impl Gatekeeper {
             return Err(Problem::no_right(&principal.name, verb.as_str(), "at all"));
         }
         let usage = self.usages.of(&principal.name);
-        Ok(Caller::known(Known { principal, current: current.clone(), generation, usage }))
+        let (current, clock) = (current.clone(), self.clock.clone());
+        Ok(Caller::known(Known { principal, jwt, current, generation, usage, clock }))
     }
 
     /// The principal that a request shows to be. `None` if it shows nothing.
-    fn identify(
-        &self,
-        access: &Access,
-        request: &HttpRequest,
-    ) -> Result<Option<Arc<Principal>>, Problem> {
+    fn identify(&self, access: &Access, request: &HttpRequest) -> Result<Option<Shown>, Problem> {
         let headers = request.headers();
         if was_forwarded(request) {
             // The seal proves that a node of this store asks for this principal.
@@ -82,29 +79,52 @@ impl Gatekeeper {
             let name = name.and_then(|name| String::from_utf8(name).ok());
             let Some(name) = name else { return Err(Problem::unauthenticated()) };
             let known = access.by_name(&name);
-            return known.cloned().map(Some).ok_or_else(|| Problem::unknown_here(&name));
+            return known.map(Shown::of).map(Some).ok_or_else(|| Problem::unknown_here(&name));
         }
         if let Some(shown) = headers.get(header::AUTHORIZATION) {
             let token = shown.to_str().ok().and_then(bearer);
-            let known = token.and_then(|token| access.by_token(token));
-            return known.cloned().map(Some).ok_or_else(Problem::unauthenticated);
+            let known = token.and_then(|token| self.by_bearer(access, token));
+            return known.map(Some).ok_or_else(Problem::unauthenticated);
         }
         if let Some(names) = request.conn_data::<PeerCertificate>()
             && let Some(known) = access.by_certificate(&names.names)
         {
-            return Ok(Some(known.clone()));
+            return Ok(Some(Shown::of(known)));
         }
         if let Some(uid) = request.conn_data::<PeerUid>()
             && let Some(known) = access.by_uid(uid.0)
         {
-            return Ok(Some(known.clone()));
+            return Ok(Some(Shown::of(known)));
         }
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         if let Some(cookie) = cookie(request).filter(|_| reads) {
             let now = self.clock.wall_ms();
-            return Ok(self.cookies.open(access, cookie, now).cloned());
+            return Ok(self.cookies.open(access, cookie, now).map(Shown::of));
         }
         Ok(None)
+    }
+
+    /// The principal whose token or JWT this is. Why it is nobody's JWT is in the log alone.
+    fn by_bearer(&self, access: &Access, token: &str) -> Option<Shown> {
+        match access.by_bearer(token, self.clock.wall_ms()) {
+            Ok(found) => found.map(|found| Shown { jwt: found.jwt, ..Shown::of(found.principal) }),
+            Err(fault) => {
+                tracing::debug!(%fault, "a JWT was refused");
+                None
+            }
+        }
+    }
+}
+
+/// Who a request shows to be, and what was verified of a JWT.
+struct Shown {
+    principal: Arc<Principal>,
+    jwt: Option<JwtProof>,
+}
+
+impl Shown {
+    fn of(principal: &Arc<Principal>) -> Self {
+        Self { principal: principal.clone(), jwt: None }
     }
 }
 
