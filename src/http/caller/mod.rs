@@ -11,6 +11,8 @@ mod identity;
 mod judge;
 mod needs;
 mod reading;
+#[cfg(test)]
+mod tests;
 mod usage;
 
 pub use cookie::{COOKIE, Cookies};

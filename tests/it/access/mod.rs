@@ -3,9 +3,12 @@
 mod broken;
 pub mod cast;
 mod commands;
+mod jwt;
 mod leaks;
 mod matrix;
 mod nodes;
 mod property;
 mod removal;
+#[path = "../../doors/signer.rs"]
+mod signer;
 mod start;
