@@ -7,7 +7,7 @@ pub(super) const MAX_BYTES: usize = 8 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JwtFault {
     /// It is longer than a JWT may be.
-    #[error("is longer than {MAX_BYTES} bytes")]
+    #[error("is longer than {most} bytes", most = MAX_BYTES)]
     TooLong,
     /// It is not three parts in base64url.
     #[error("is not three parts in base64url")]
