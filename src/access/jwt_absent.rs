@@ -33,8 +33,13 @@ impl Keys {
 pub(super) enum Issuer {}
 
 impl Issuer {
-    pub(super) fn new(_name: &str, _audience: &str, _max_age: Duration, keys: Keys) -> Self {
-        match keys {}
+    pub(super) fn new(
+        _name: &str,
+        _audience: &str,
+        _max_age: Duration,
+        keys: Option<Keys>,
+    ) -> Option<Self> {
+        keys.map(|keys| match keys {})
     }
 }
 

@@ -14,14 +14,15 @@ pub(in crate::access) struct Issuer {
 }
 
 impl Issuer {
+    /// None without keys.
     pub(in crate::access) fn new(
         name: &str,
         audience: &str,
         max_age: Duration,
-        keys: Keys,
-    ) -> Self {
+        keys: Option<Keys>,
+    ) -> Option<Self> {
         let max_age_ms = u64::try_from(max_age.as_millis()).unwrap_or(u64::MAX);
-        Self { name: name.into(), audience: audience.into(), max_age_ms, keys }
+        Some(Self { name: name.into(), audience: audience.into(), max_age_ms, keys: keys? })
     }
 
     /// The place of the key by which a JWT is signed. The key has the algorithm that the header names, and its `kid` if

@@ -64,7 +64,7 @@ impl IssuerDraft {
     /// The issuer. None if something of it is missing, which is a fault.
     pub(super) fn finish(self) -> Option<Issuer> {
         let ((name, _), (audience, _)) = (self.name?, self.audience?);
-        Some(Issuer::new(&name, &audience, self.max_age.unwrap_or(MAX_AGE), self.keys?))
+        Issuer::new(&name, &audience, self.max_age.unwrap_or(MAX_AGE), self.keys)
     }
 }
 
@@ -95,13 +95,8 @@ fn keys(value: &Spanned<DeValue<'_>>, cells: &mut Cells<'_>) -> Option<Keys> {
     let (named, at) = not_empty("jwt.keys", value, cells)?;
     let path = cells.dir.join(&named);
     let content = || file::guarded(&path, MAX_KEYS_BYTES).map(|(content, _)| content);
-    match Keys::read(content) {
-        Ok(keys) => Some(keys),
-        Err(problem) => {
-            cells.fault(at, "jwt.keys", format!("{named:?}: {problem}"));
-            None
-        }
-    }
+    let read = Keys::read(content);
+    read.map_err(|problem| cells.fault(at, "jwt.keys", format!("{named:?}: {problem}"))).ok()
 }
 
 /// An entry of a principal's `jwt`.
