@@ -17,6 +17,8 @@ pub enum Broken {
     MarkWithoutPrincipal,
     /// The proof on a forwarded call names no receiver.
     SealWithoutReceiver,
+    /// A JWT that is for somebody else is good here too.
+    JwtOfAnyAudience,
 }
 
 impl Broken {

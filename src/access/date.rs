@@ -24,6 +24,12 @@ impl Date {
         Some(Self { year, month, day, end_ms })
     }
 
+    /// The end of the day, in milliseconds since 1970.
+    #[must_use]
+    pub fn end_ms(&self) -> u64 {
+        self.end_ms
+    }
+
     /// Whether the day is over at a time in milliseconds since 1970.
     #[must_use]
     pub fn is_over(&self, now_ms: u64) -> bool {

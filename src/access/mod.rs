@@ -8,18 +8,27 @@
 //! all nodes.
 //!
 //! Assumes: the names that [`Access::by_certificate`] is given are those of a certificate that was verified.
+//!
+//! The Cargo feature `jwt` brings JWTs. `jwt_absent.rs` replaces them in a build without it, in which a file that names
+//! an issuer has a fault.
 
 mod broken;
 mod certificates;
 mod current;
 mod date;
+#[cfg(feature = "jwt")]
+mod jwt;
+#[cfg(not(feature = "jwt"))]
+mod jwt_absent;
 mod limit;
 mod pattern;
+mod patterns;
 mod principal;
 mod principals;
 mod quoted;
 mod read;
 mod right;
+mod subject;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
@@ -31,10 +40,15 @@ mod warnings;
 pub use broken::Broken;
 pub use current::Current;
 pub use date::Date;
+#[cfg(feature = "jwt")]
+pub use jwt::{JwtFault, JwtProof};
+#[cfg(not(feature = "jwt"))]
+pub use jwt_absent::{JwtFault, JwtProof};
 pub use limit::Limit;
 pub use pattern::{OwnerPattern, Pattern};
 pub use principal::{MAX_NAME_BYTES, Principal};
-pub use principals::Access;
+pub use principals::{Access, Shown};
 pub use right::Right;
+pub use subject::Subject;
 pub use token::{NotAToken, Token, TokenDigest};
 pub use verb::Verb;

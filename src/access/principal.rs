@@ -9,6 +9,7 @@ use super::{
     pattern::{OwnerPattern, Pattern},
     quoted::quoted,
     right::Right,
+    subject::Subject,
     token::TokenDigest,
     verb::Verb,
 };
@@ -33,6 +34,7 @@ pub(super) struct Parts {
     pub(super) tokens: Vec<TokenDigest>,
     pub(super) certificates: Vec<Pattern>,
     pub(super) uids: Vec<u32>,
+    pub(super) subjects: Vec<Subject>,
     pub(super) owners: Vec<OwnerPattern>,
     pub(super) rights: Vec<Right>,
     pub(super) limit: Limit,
@@ -134,13 +136,20 @@ impl Principal {
     pub fn uids(&self) -> &[u32] {
         &self.parts.uids
     }
+
+    /// The subjects of its JWTs.
+    #[must_use]
+    pub fn subjects(&self) -> &[Subject] {
+        &self.parts.subjects
+    }
 }
 
 /// Its table, as a file has it.
 impl fmt::Display for Principal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = |texts: Vec<String>| format!("[{}]", texts.join(", "));
-        let Parts { tokens, certificates, uids, owners, rights, limit, expires } = &self.parts;
+        let Parts { tokens, certificates, uids, subjects, owners, rights, limit, expires } =
+            &self.parts;
         writeln!(f, "[[principal]]\nname = {}", quoted(&self.name))?;
         if !tokens.is_empty() {
             let tokens = tokens.iter().map(|digest| quoted(&digest.to_string()));
@@ -152,6 +161,10 @@ impl fmt::Display for Principal {
         }
         if !uids.is_empty() {
             writeln!(f, "uid = {uids:?}")?;
+        }
+        if !subjects.is_empty() {
+            let subjects = subjects.iter().map(ToString::to_string);
+            writeln!(f, "jwt = {}", list(subjects.collect()))?;
         }
         let owners = owners.iter().map(|owner| quoted(&owner.written));
         writeln!(f, "owner = {}", list(owners.collect()))?;

@@ -2,8 +2,25 @@
 
 use std::sync::Arc;
 
-use super::{certificates::Certificates, principal::Principal, token::TokenDigest};
+#[cfg(feature = "jwt")]
+use super::jwt::{Issuer, Issuers, JwtFault, JwtProof};
+#[cfg(not(feature = "jwt"))]
+use super::jwt_absent::{Issuer, Issuers, JwtFault, JwtProof};
+use super::{
+    certificates::Certificates,
+    principal::Principal,
+    token::{PREFIX, TokenDigest},
+};
 use crate::clock::HashMap;
+
+/// Who shows a token or a JWT.
+#[derive(Clone, Debug)]
+pub struct Shown<'a> {
+    /// Whose it is.
+    pub principal: &'a Arc<Principal>,
+    /// What was verified of a JWT; `None` for a token.
+    pub jwt: Option<JwtProof>,
+}
 
 /// The principals of one file that was read and has no fault.
 #[derive(Clone, Debug, Default)]
@@ -13,15 +30,20 @@ pub struct Access {
     by_token: HashMap<TokenDigest, usize>,
     by_uid: HashMap<u32, usize>,
     certificates: Certificates,
+    issuers: Issuers,
     pub(super) warnings: Vec<String>,
 }
 
 impl Access {
     /// No two principals have a name or a credential in common.
-    pub(super) fn new(principals: Vec<Principal>) -> Self {
+    pub(super) fn new(principals: Vec<Principal>, issuers: Vec<Issuer>) -> Self {
         let principals: Box<[_]> = principals.into_iter().map(Arc::new).collect();
         let all = || principals.iter().enumerate();
+        let subjects: Vec<_> = all()
+            .flat_map(|(at, one)| one.subjects().iter().map(move |subject| (at, subject)))
+            .collect();
         Self {
+            issuers: Issuers::new(issuers, &subjects),
             by_name: all().map(|(at, one)| (Arc::clone(&one.name), at)).collect(),
             by_token: all()
                 .flat_map(|(at, one)| one.tokens().iter().map(move |digest| (*digest, at)))
@@ -41,6 +63,30 @@ impl Access {
     #[must_use]
     pub fn by_token(&self, token: &str) -> Option<&Arc<Principal>> {
         self.at(self.by_token.get(&TokenDigest::of(token)))
+    }
+
+    /// The principal that shows this as a bearer, be it a token or a JWT, and `None` if it is nobody's token.
+    ///
+    /// # Errors
+    /// Why it is nobody's JWT, for the log.
+    pub fn by_bearer(&self, shown: &str, now_ms: u64) -> Result<Option<Shown<'_>>, JwtFault> {
+        let digest = TokenDigest::of(shown);
+        if let Some(principal) = self.at(self.by_token.get(&digest)) {
+            return Ok(Some(Shown { principal, jwt: None }));
+        }
+        let dots = || shown.bytes().filter(|byte| *byte == b'.').count();
+        if shown.starts_with(PREFIX) || dots() != 2 {
+            return Ok(None);
+        }
+        let (at, proof) = self.issuers.judge(shown, digest, now_ms)?;
+        Ok(self.at(Some(&at)).map(|principal| Shown { principal, jwt: Some(proof) }))
+    }
+
+    /// The principal that a JWT is of which was verified before, perhaps for an earlier reading of the file. None, if
+    /// its key or its issuer is no longer in the file.
+    #[must_use]
+    pub fn by_proof(&self, proof: &JwtProof) -> Option<&Arc<Principal>> {
+        self.at(self.issuers.find(proof).as_ref())
     }
 
     /// The principal that a verified certificate with these names (URIs and DNS names of its subject alternative name)
@@ -72,6 +118,11 @@ impl Access {
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    #[cfg(all(test, feature = "jwt"))]
+    pub(super) fn issuers(&self) -> &Issuers {
+        &self.issuers
     }
 
     fn at(&self, at: Option<&usize>) -> Option<&Arc<Principal>> {

@@ -240,6 +240,7 @@ fn principals() -> impl Strategy<Value = Vec<(String, Parts)>> {
                     .into_iter()
                     .collect(),
                 uids: if probe { vec![u32::from(tag), 1000 + u32::from(tag)] } else { vec![] },
+                subjects: Vec::new(),
                 owners,
                 rights,
                 limit: set,

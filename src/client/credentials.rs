@@ -18,8 +18,8 @@ use reqwest::{
 use super::{error::ClientError, servers::Servers};
 use crate::lease::is_loopback;
 
-/// The longest token, in bytes. A server's own have 53.
-const MAX_BYTES: usize = 4096;
+/// The longest token, in bytes: the longest JWT that a server reads. A server's own tokens have 53.
+const MAX_BYTES: usize = 8 * 1024;
 
 /// Where a token comes from.
 #[derive(Clone)]
@@ -204,5 +204,12 @@ mod tests {
         let header = read(&path).unwrap();
         assert_eq!(header.to_str().unwrap(), "Bearer secret");
         assert!(!format!("{header:?}").contains("secret"));
+    }
+
+    #[test]
+    fn a_jwt_of_any_length_that_a_server_reads_is_a_token() {
+        let jwt = |length: usize| format!("e30.e30.{}", "a".repeat(length - 8));
+        assert_eq!(header(&jwt(8192)).unwrap().len(), "Bearer ".len() + 8192);
+        assert!(header(&jwt(8193)).unwrap_err().contains("at most 8192"));
     }
 }

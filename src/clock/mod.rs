@@ -37,7 +37,8 @@ pub trait Clock: Send + Sync {
     /// A reading of the suspend-aware monotonic clock.
     fn now(&self) -> Moment;
 
-    /// The wall clock, in milliseconds since 1970-01-01 UTC. For people; nothing is decided by it.
+    /// The wall clock, in milliseconds since 1970-01-01 UTC. For people, and for the ends of what proves who calls. No
+    /// lease is decided by it.
     fn wall_ms(&self) -> u64;
 
     /// `CLOCK_BOOTTIME` in milliseconds, rounded down. Other processes of the machine can use a deadline on this clock.

@@ -1,6 +1,6 @@
 //! The faults of a file, and the values that may be read from it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::{
     Spanned,
@@ -15,12 +15,15 @@ pub(super) type Placed<T> = (T, usize);
 /// The text of a file, and its faults.
 pub(super) struct Cells<'c> {
     text: TomlText<'c>,
+    /// Where the file is. Paths in it begin there.
+    pub(super) dir: PathBuf,
     pub(super) faults: Vec<Fault>,
 }
 
 impl<'c> Cells<'c> {
     pub(super) fn new(path: &Path, content: &'c str) -> Self {
-        Self { text: TomlText::new(path, content), faults: Vec::new() }
+        let dir = path.parent().unwrap_or(Path::new("")).to_owned();
+        Self { text: TomlText::new(path, content), dir, faults: Vec::new() }
     }
 
     pub(super) fn parse(&mut self) -> DeTable<'c> {

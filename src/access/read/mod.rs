@@ -3,14 +3,18 @@
 mod cells;
 mod fields;
 mod file;
+mod jwt;
 mod principal;
 mod shared;
 
-use std::path::Path;
+use std::{borrow::Cow, path::Path};
 
-use toml::de::DeValue;
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
 
-use self::{cells::Cells, principal::Draft};
+use self::{cells::Cells, jwt::IssuerDraft, principal::Draft};
 use super::{principals::Access, warnings};
 use crate::settings::Faults;
 
@@ -26,67 +30,78 @@ impl Access {
         Ok(access)
     }
 
-    /// Reads the content of the file at this path.
+    /// Reads the content of the file at this path, and the files of keys that it names.
     ///
     /// # Errors
-    /// All faults of the content, each with its line.
+    /// All faults of the content and of those files, each with its line.
     pub fn parse(path: &Path, content: &str, now_ms: u64) -> Result<Self, Faults> {
         let mut cells = Cells::new(path, content);
-        let drafts = drafts(&mut cells);
-        shared::judge(&drafts, &mut cells);
+        let (drafts, issuers) = drafts(&mut cells);
+        shared::judge(&drafts, &issuers, &mut cells);
         let Cells { mut faults, .. } = cells;
         faults.sort_by_key(cells::line);
         let principals = drafts.into_iter().filter_map(Draft::finish).collect();
-        let mut access = Faults(faults).or(Self::new(principals))?;
+        let issuers = issuers.into_iter().filter_map(IssuerDraft::finish).collect();
+        let mut access = Faults(faults).or(Self::new(principals, issuers))?;
         access.warnings = warnings::of_time(&access, now_ms);
         Ok(access)
     }
 }
 
-/// What can be read of each principal.
-fn drafts(cells: &mut Cells<'_>) -> Vec<Draft> {
-    let mut drafts = Vec::new();
+/// What can be read of each principal, and of each issuer.
+fn drafts(cells: &mut Cells<'_>) -> (Vec<Draft>, Vec<IssuerDraft>) {
+    let (mut drafts, mut issuers) = (Vec::new(), Vec::new());
     let mut any = false;
     for (key, value) in &cells.parse() {
-        any |= key.get_ref() == "principal";
-        match value.get_ref() {
-            DeValue::Array(items) if key.get_ref() == "principal" => {
-                if items.is_empty() {
-                    cells.fault(
-                        key.span().start,
-                        "principal",
-                        "is an empty list, so nobody could call",
-                    );
-                }
-                for item in items.iter() {
-                    match item.get_ref() {
-                        DeValue::Table(table) => {
-                            drafts.push(Draft::read(item.span().start, table, cells));
-                        }
-                        _ => cells.fault(
-                            item.span().start,
-                            "principal",
-                            "must be a table: write [[principal]]",
-                        ),
-                    }
-                }
+        match &**key.get_ref() {
+            "principal" => {
+                any = true;
+                let all = tables("principal", ", so nobody could call", key, value, cells);
+                drafts.extend(all.into_iter().map(|(at, table)| Draft::read(at, table, cells)));
             }
-            _ if key.get_ref() == "principal" => {
-                cells.fault(
-                    key.span().start,
-                    "principal",
-                    "must be a list of tables: write [[principal]]",
-                );
+            "jwt" => {
+                let all = tables("jwt", ": leave it out, or name an issuer", key, value, cells);
+                let read = |(at, table)| IssuerDraft::read(at, table, cells);
+                issuers.extend(all.into_iter().map(read));
             }
-            _ => cells.fault(
+            other => cells.fault(
                 key.span().start,
-                key.get_ref(),
-                "is unknown: the file has tables [[principal]] alone",
+                other,
+                "is unknown: the file has tables [[principal]] and [[jwt]] alone",
             ),
         }
     }
     if !any && cells.faults.is_empty() {
         cells.fault_of_all("has no [[principal]], so nobody could call: \"tenure access init\" writes a file with one");
     }
-    drafts
+    (drafts, issuers)
+}
+
+/// The tables of a list, and where each begins.
+fn tables<'t, 'v>(
+    name: &str,
+    if_empty: &str,
+    key: &Spanned<Cow<'_, str>>,
+    value: &'t Spanned<DeValue<'v>>,
+    cells: &mut Cells<'_>,
+) -> Vec<(usize, &'t DeTable<'v>)> {
+    let DeValue::Array(items) = value.get_ref() else {
+        let problem = format!("must be a list of tables: write [[{name}]]");
+        cells.fault(key.span().start, name, problem);
+        return Vec::new();
+    };
+    if items.is_empty() {
+        cells.fault(key.span().start, name, format!("is an empty list{if_empty}"));
+    }
+    let mut tables = Vec::new();
+    for item in items.iter() {
+        match item.get_ref() {
+            DeValue::Table(table) => tables.push((item.span().start, table)),
+            _ => {
+                let problem = format!("must be a table: write [[{name}]]");
+                cells.fault(item.span().start, name, problem);
+            }
+        }
+    }
+    tables
 }

@@ -8,7 +8,7 @@ use toml::{
 
 use super::{
     cells::{Cells, Placed, kind},
-    fields,
+    fields, jwt,
 };
 use crate::{
     access::{
@@ -18,12 +18,13 @@ use crate::{
         pattern::{OwnerPattern, Pattern},
         principal::{MAX_NAME_BYTES, Parts, Principal},
         right::Right,
+        subject::Subject,
         token::TokenDigest,
     },
     lease::{InvalidName, Owner},
 };
 
-const FIELDS: &str = "name, token, cert, uid, owner, may, limit and expires";
+const FIELDS: &str = "name, token, cert, uid, jwt, owner, may, limit and expires";
 
 /// What can be read of a principal, and where each part is.
 #[derive(Default)]
@@ -32,6 +33,7 @@ pub(super) struct Draft {
     pub(super) tokens: Vec<Placed<TokenDigest>>,
     pub(super) certificates: Vec<Placed<Pattern>>,
     pub(super) uids: Vec<Placed<u32>>,
+    pub(super) subjects: Vec<Placed<Subject>>,
     /// As they are written: they may name the principal.
     owners: Option<Vec<Placed<String>>>,
     owner_patterns: Vec<OwnerPattern>,
@@ -54,8 +56,9 @@ impl Draft {
                 "is missing: audit, limits and refusals call a principal by it",
             );
         }
-        if !["token", "cert", "uid"].into_iter().any(has) {
-            let problem = "has no credential, so nobody can call as it: give it token, cert or uid";
+        if !["token", "cert", "uid", "jwt"].into_iter().any(has) {
+            let problem =
+                "has no credential, so nobody can call as it: give it token, cert, uid or jwt";
             cells.fault(at, "principal", problem);
         }
         if !has("may") {
@@ -77,6 +80,7 @@ impl Draft {
             "token" => self.tokens = tokens(value, cells),
             "cert" => self.certificates = certificates(value, cells),
             "uid" => self.uids = cells.one_or_list("principal.uid", value, Cells::uid),
+            "jwt" => self.subjects = cells.one_or_list("principal.jwt", value, jwt::subject),
             "owner" => self.owners = Some(cells.texts("principal.owner", value)),
             "may" => self.rights = fields::rights(value, cells),
             "limit" => self.limit = fields::limit(value, cells),
@@ -111,6 +115,7 @@ impl Draft {
             tokens: self.tokens.into_iter().map(|(digest, _)| digest).collect(),
             certificates: self.certificates.into_iter().map(|(pattern, _)| pattern).collect(),
             uids: self.uids.into_iter().map(|(uid, _)| uid).collect(),
+            subjects: self.subjects.into_iter().map(|(subject, _)| subject).collect(),
             owners: self.owner_patterns,
             rights: self.rights,
             limit: self.limit,

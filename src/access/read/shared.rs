@@ -1,15 +1,16 @@
-//! What no two principals may have in common: names and credentials.
+//! What no two principals may have in common: names and credentials. Which issuers there must be.
 
 use std::hash::Hash;
 
 use super::{
     cells::{Cells, Placed},
+    jwt::IssuerDraft,
     principal::Draft,
 };
 use crate::clock::HashMap;
 
 /// Finds names and credentials that are in the file twice. The later one has the fault.
-pub(super) fn judge(drafts: &[Draft], cells: &mut Cells<'_>) {
+pub(super) fn judge(drafts: &[Draft], issuers: &[IssuerDraft], cells: &mut Cells<'_>) {
     let names = drafts.iter().filter_map(|draft| draft.name.as_ref());
     twice("principal.name", "is the name of another principal too", names, cells);
     let tokens = drafts.iter().flat_map(|draft| &draft.tokens);
@@ -19,6 +20,20 @@ pub(super) fn judge(drafts: &[Draft], cells: &mut Cells<'_>) {
     twice("principal.cert", problem, names, cells);
     let uids = drafts.iter().flat_map(|draft| &draft.uids);
     twice("principal.uid", "is in the file twice: a user is one principal", uids, cells);
+    let subjects = drafts.iter().flat_map(|draft| &draft.subjects);
+    let problem = "is in the file twice: a subject of an issuer is one principal";
+    twice("principal.jwt", problem, subjects, cells);
+    let names = || issuers.iter().filter_map(|issuer| issuer.name.as_ref());
+    twice("jwt.issuer", "is the issuer of another [[jwt]] too", names(), cells);
+    for (subject, at) in drafts.iter().flat_map(|draft| &draft.subjects) {
+        if !names().any(|(name, _)| **name == *subject.issuer) {
+            let problem = format!(
+                "names the issuer {:?}, which no table [[jwt]] has: add one with its keys",
+                subject.issuer
+            );
+            cells.fault(*at, "principal.jwt", problem);
+        }
+    }
 }
 
 fn twice<'d, T: Hash + Eq + 'd>(

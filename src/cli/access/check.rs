@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::file::{self, Settings};
 use crate::{
-    access::{Principal, Verb},
+    access::{self, Principal, Verb},
     cli::{
         Exit, Failure,
         output::{Format, Output, dash, shown, talk},
@@ -39,11 +39,19 @@ struct Row {
     tokens: usize,
     certificates: Vec<String>,
     uids: Vec<u32>,
+    jwt: Vec<Subject>,
     owners: Vec<String>,
     may: Vec<Right>,
     limit: serde_json::Map<String, serde_json::Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
     expires: Option<String>,
+}
+
+/// The subjects of an issuer's JWTs.
+#[derive(Serialize)]
+struct Subject {
+    issuer: String,
+    sub: String,
 }
 
 #[derive(Serialize)]
@@ -81,6 +89,7 @@ impl Row {
             tokens: principal.tokens().len(),
             certificates: principal.certificates().iter().map(ToString::to_string).collect(),
             uids: principal.uids().to_vec(),
+            jwt: principal.subjects().iter().map(Subject::of).collect(),
             owners: principal.owners().iter().map(ToString::to_string).collect(),
             may: has.map(right).collect(),
             limit: limits
@@ -98,7 +107,8 @@ impl Row {
         };
         let certificates = self.certificates.iter().map(|name| format!("cert {name}"));
         let uids = self.uids.iter().map(|uid| format!("uid {uid}"));
-        let credentials = tokens.into_iter().chain(certificates).chain(uids);
+        let subjects = self.jwt.iter().map(|one| format!("jwt {} of {}", one.sub, one.issuer));
+        let credentials = tokens.into_iter().chain(certificates).chain(uids).chain(subjects);
         let limits = self.limit.iter().map(|(name, value)| format!("{name} {value}"));
         let joined =
             |all: Vec<String>| if all.is_empty() { dash() } else { shown(&all.join(", ")) };
@@ -110,6 +120,12 @@ impl Row {
             joined(limits.collect()),
             self.expires.clone().unwrap_or_else(dash),
         ]
+    }
+}
+
+impl Subject {
+    fn of(subject: &access::Subject) -> Self {
+        Self { issuer: subject.issuer.to_string(), sub: subject.sub.to_string() }
     }
 }
 

@@ -162,6 +162,15 @@ impl Problem {
         Self::of(Code::Unauthenticated, detail)
     }
 
+    /// The principal's last day, or the JWT that it showed, ended while the call waited.
+    pub fn ended(name: &str) -> Self {
+        let detail = format!(
+            "the last day of {name:?} in the access file is over, or the JWT that the call showed is: call again with \
+             another one"
+        );
+        Self::of(Code::Unauthenticated, detail)
+    }
+
     /// The access file of the home node lacks a principal that another node knows.
     pub fn unknown_here(name: &str) -> Self {
         let detail = format!(

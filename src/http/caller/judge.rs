@@ -18,7 +18,7 @@ use super::{
     usage::{Kind, Usage, Usages},
 };
 use crate::{
-    access::{Access, Current, Principal},
+    access::{Access, Current, JwtProof, Principal},
     clock::Clock,
     http::{
         answer::Problem,
@@ -61,9 +61,9 @@ impl Gatekeeper {
         let need = need(request.method(), request.path());
         let found = self
             .identify(&access, request)
-            .map(|found| found.filter(|principal| !principal.expired(self.clock.wall_ms())));
-        let principal = match found {
-            Ok(Some(principal)) => principal,
+            .map(|found| found.filter(|shown| !shown.principal.expired(self.clock.wall_ms())));
+        let Shown { principal, jwt } = match found {
+            Ok(Some(shown)) => shown,
             nobody => {
                 // Whoever guesses tokens is charged too.
                 let charged = self.meter.charge_address(request)?;
@@ -84,8 +84,8 @@ impl Gatekeeper {
         if let (false, Need::Right([verb, ..])) = (fits, need) {
             return Err(Problem::no_right(&principal.name, verb.as_str(), "at all"));
         }
-        let (current, meter) = (current.clone(), self.meter.clone());
-        let known = Known { principal, current, generation, usage, meter };
+        let (current, meter, clock) = (current.clone(), self.meter.clone(), self.clock.clone());
+        let known = Known { principal, jwt, current, generation, usage, meter, clock };
         Ok(Caller::known(known).charged(charged))
     }
 
@@ -114,11 +114,7 @@ impl Gatekeeper {
     }
 
     /// The principal that a request shows to be. `None` if it shows nothing.
-    fn identify(
-        &self,
-        access: &Access,
-        request: &HttpRequest,
-    ) -> Result<Option<Arc<Principal>>, Problem> {
+    fn identify(&self, access: &Access, request: &HttpRequest) -> Result<Option<Shown>, Problem> {
         let headers = request.headers();
         if was_forwarded(request) {
             // The seal proves that a node of this store asks for this principal.
@@ -126,29 +122,52 @@ impl Gatekeeper {
             let name = name.and_then(|name| String::from_utf8(name).ok());
             let Some(name) = name else { return Err(Problem::unauthenticated()) };
             let known = access.by_name(&name);
-            return known.cloned().map(Some).ok_or_else(|| Problem::unknown_here(&name));
+            return known.map(Shown::of).map(Some).ok_or_else(|| Problem::unknown_here(&name));
         }
         if let Some(shown) = headers.get(header::AUTHORIZATION) {
             let token = shown.to_str().ok().and_then(bearer);
-            let known = token.and_then(|token| access.by_token(token));
-            return known.cloned().map(Some).ok_or_else(Problem::unauthenticated);
+            let known = token.and_then(|token| self.by_bearer(access, token));
+            return known.map(Some).ok_or_else(Problem::unauthenticated);
         }
         if let Some(names) = request.conn_data::<PeerCertificate>()
             && let Some(known) = access.by_certificate(&names.names)
         {
-            return Ok(Some(known.clone()));
+            return Ok(Some(Shown::of(known)));
         }
         if let Some(uid) = request.conn_data::<PeerUid>()
             && let Some(known) = access.by_uid(uid.0)
         {
-            return Ok(Some(known.clone()));
+            return Ok(Some(Shown::of(known)));
         }
         let reads = matches!(*request.method(), Method::GET | Method::HEAD);
         if let Some(cookie) = cookie(request).filter(|_| reads) {
             let now = self.clock.wall_ms();
-            return Ok(self.cookies.open(access, cookie, now).cloned());
+            return Ok(self.cookies.open(access, cookie, now).map(Shown::of));
         }
         Ok(None)
+    }
+
+    /// The principal whose token or JWT this is. Why it is nobody's JWT is in the log alone.
+    fn by_bearer(&self, access: &Access, token: &str) -> Option<Shown> {
+        match access.by_bearer(token, self.clock.wall_ms()) {
+            Ok(found) => found.map(|found| Shown { jwt: found.jwt, ..Shown::of(found.principal) }),
+            Err(fault) => {
+                tracing::debug!(%fault, "a JWT was refused");
+                None
+            }
+        }
+    }
+}
+
+/// Who a request shows to be, and what was verified of a JWT.
+struct Shown {
+    principal: Arc<Principal>,
+    jwt: Option<JwtProof>,
+}
+
+impl Shown {
+    fn of(principal: &Arc<Principal>) -> Self {
+        Self { principal: principal.clone(), jwt: None }
     }
 }
 

@@ -16,6 +16,8 @@ mod needs;
 mod network;
 mod rate;
 mod reading;
+#[cfg(test)]
+mod tests;
 mod usage;
 
 pub use connection::Belongs;

@@ -1,6 +1,6 @@
 //! The caller of a request, as the handlers see it: reads the names and proofs in a request on behalf of the caller.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 
@@ -10,10 +10,14 @@ use super::{
     usage::{InUse, Kind, Usage},
 };
 use crate::{
-    access::{Current, Principal, Verb},
+    access::{Current, JwtProof, Principal, Verb},
+    clock::Clock,
     http::answer::Problem,
     lease::{self, Key, LeaseId, NotASessionId, Owner, Prefixes, PrincipalDigest, SessionId},
 };
+
+/// How often a call that waits looks at the wall clock, which may have been set.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// Who sends a request.
 #[derive(Clone)]
@@ -37,6 +41,8 @@ enum Who {
 #[derive(Clone)]
 pub struct Known {
     pub principal: Arc<Principal>,
+    /// What was verified of the JWT that it showed.
+    pub jwt: Option<JwtProof>,
     /// The file that is in force, and its number when the principal was found.
     pub current: Arc<Current>,
     pub generation: u64,
@@ -44,6 +50,45 @@ pub struct Known {
     pub usage: Arc<Usage>,
     /// Counts what is refused.
     pub meter: Arc<Meter>,
+    /// By which its last day and its JWT end.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Known {
+    /// When the principal, or the JWT that it showed, ends, in milliseconds since 1970.
+    fn until_ms(&self) -> Option<u64> {
+        let day = self.principal.expires().map(|day| day.end_ms());
+        let jwt = self.jwt.as_ref().map(JwtProof::until_ms);
+        day.into_iter().chain(jwt).min()
+    }
+
+    /// Resolves when the access file has another entry for the principal, or none, or no longer accepts its JWT.
+    async fn replaced(&self) {
+        let mut seen = self.generation;
+        loop {
+            seen = self.current.changed(seen).await;
+            let access = self.current.load();
+            let now = match &self.jwt {
+                Some(proof) => access.by_proof(proof),
+                None => access.by_name(&self.principal.name),
+            };
+            if !now.is_some_and(|now| **now == *self.principal) {
+                return;
+            }
+        }
+    }
+
+    /// Resolves when the principal's last day is over, or its JWT is.
+    async fn ended(&self) {
+        let Some(until_ms) = self.until_ms() else { return std::future::pending().await };
+        loop {
+            let left = Duration::from_millis(until_ms.saturating_sub(self.clock.wall_ms()));
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left.min(LOOK)).await;
+        }
+    }
 }
 
 impl Caller {
@@ -250,17 +295,16 @@ impl Caller {
         }
     }
 
-    /// Resolves when the caller is no longer who it was: the access file changed, and has another entry for it, or none.
+    /// Resolves when the caller is no longer who it was: the access file changed, and has another entry for it, or none;
+    /// or its last day is over, or its JWT is.
     pub async fn removed(&self) -> Problem {
-        let Who::Known(Known { principal, current, generation, .. }) = &self.who else {
+        let Who::Known(known) = &self.who else {
             return std::future::pending().await;
         };
-        let mut seen = *generation;
-        loop {
-            seen = current.changed(seen).await;
-            if !current.load().by_name(&principal.name).is_some_and(|now| **now == **principal) {
-                return Problem::removed(&principal.name);
-            }
+        tokio::select! {
+            biased;
+            () = known.replaced() => Problem::removed(&known.principal.name),
+            () = known.ended() => Problem::ended(&known.principal.name),
         }
     }
 }

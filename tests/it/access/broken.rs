@@ -33,3 +33,9 @@ async fn a_list_that_is_filtered_after_paging_is_noticed() {
 async fn a_request_id_of_any_principal_is_noticed() {
     noticed("MarkWithoutPrincipal", 5).await;
 }
+
+#[tokio::test]
+async fn a_jwt_for_another_audience_that_is_let_in_is_noticed() {
+    let env = [("TENURE_TEST_BROKEN_ACCESS", "JwtOfAnyAudience")];
+    assert_ne!(super::jwt::status_for_another_audience(&env).await, 401);
+}

@@ -56,18 +56,35 @@ pub struct Guarded {
 
 impl Guarded {
     pub fn start(principals: &[String], sets: &[&str]) -> Self {
-        Self::begin(principals, sets, &[])
+        Self::begin(&[], principals, sets, &[])
     }
 
     /// One with variables of its environment.
     pub fn start_with(principals: &[String], env: &[(&str, &str)]) -> Self {
-        Self::begin(principals, &[], env)
+        Self::begin(&[], principals, &[], env)
     }
 
-    fn begin(principals: &[String], sets: &[&str], env: &[(&str, &str)]) -> Self {
+    /// One with these files, names and contents, beside its access file.
+    pub fn start_beside(
+        files: &[(&str, String)],
+        principals: &[String],
+        env: &[(&str, &str)],
+    ) -> Self {
+        Self::begin(files, principals, &[], env)
+    }
+
+    fn begin(
+        files: &[(&str, String)],
+        principals: &[String],
+        sets: &[&str],
+        env: &[(&str, &str)],
+    ) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("access.toml");
         write(&file, principals);
+        for (name, content) in files {
+            write(&dir.path().join(name), std::slice::from_ref(content));
+        }
         let of_file = format!("auth.file={}", file.display());
         let sets: Vec<&str> = sets.iter().copied().chain([of_file.as_str()]).collect();
         Self { server: Server::in_environment(&sets, env), file, _dir: dir }

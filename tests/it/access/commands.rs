@@ -9,6 +9,8 @@ use std::{
 use serde_json::Value;
 use tempfile::TempDir;
 
+use super::signer::{Signer, jwks};
+
 fn tenure(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
     command.args(arguments).env_remove("TENURE_CONFIG").output().expect("the program runs")
@@ -129,4 +131,27 @@ fn every_fault_is_told_with_its_line_and_a_right_is_explained() {
         }
         assert!(!told.contains(&token), "{told}");
     }
+}
+
+#[test]
+fn a_subject_of_jwts_is_listed_with_its_issuer() {
+    let (_dir, file, _) = written();
+    let content = std::fs::read_to_string(&file).expect("readable");
+    let more = "[[jwt]]\nissuer = \"https://k8s.example\"\nkeys = \"jwks.json\"\naudience = \"tenure\"\n\
+                [[principal]]\nname = \"w\"\n\
+                jwt = { issuer = \"https://k8s.example\", sub = \"system:serviceaccount:prod:*\" }\n\
+                may = [{ verb = \"observe\" }]\n";
+    std::fs::write(&file, format!("{content}\n{more}")).expect("written");
+    let faulty = tenure(&["access", "check", &file]);
+    assert_eq!(faulty.status.code(), Some(78), "{faulty:?}");
+    assert!(text(&faulty.stderr).contains("jwt.keys: \"jwks.json\": cannot be read"), "{faulty:?}");
+    let keys = Path::new(&file).with_file_name("jwks.json");
+    std::fs::write(&keys, jwks(&[Signer::ed25519().jwk("k")])).expect("written");
+    std::fs::set_permissions(&keys, std::fs::Permissions::from_mode(0o644)).expect("set");
+    let checked = json(&tenure(&["access", "check", &file, "--output", "json"]));
+    let subject = &checked["principals"][1]["jwt"][0];
+    assert_eq!(subject["sub"], "system:serviceaccount:prod:*", "{checked}");
+    assert_eq!(subject["issuer"], "https://k8s.example", "{checked}");
+    let table = text(&tenure(&["access", "check", &file]).stdout);
+    assert!(table.contains("jwt system:serviceaccount:prod:* of https://k8s.example"), "{table}");
 }

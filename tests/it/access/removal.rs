@@ -1,6 +1,7 @@
 //! A principal that is removed keeps nothing.
 
 use serde_json::json;
+use tenure::clock::{Clock as _, SystemClock, rfc3339};
 
 use super::cast::{Guarded, all_of, digest, principal, write};
 use crate::support::{
@@ -77,4 +78,37 @@ async fn a_token_is_rotated_and_a_bad_file_changes_nothing() {
     eventually("the fault is told", async || guarded.server.said().contains("the rights stay"))
         .await;
     guarded.post("new", "/v1/heartbeat", &held.proof()).await.ok();
+}
+
+#[tokio::test]
+async fn waits_and_streams_end_with_the_last_day() {
+    const DAY_MS: u64 = 24 * 60 * 60 * 1000;
+    let now = SystemClock::new().wall_ms();
+    // For the coordinator, the last day has 20 s left.
+    let end = (now / DAY_MS + 2) * DAY_MS;
+    let offset = end - 20_000 - now;
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("offset");
+    std::fs::write(&file, offset.to_string()).expect("written");
+    let last_day = &rfc3339(end - 1)[..10];
+    let (stayer, leaver) = (principal("stayer", &all_of("")), principal("leaver", &all_of("")));
+    let principals = [stayer, format!("{leaver}expires = {last_day}\n")];
+    let env = [("TENURE_TEST_WALL_OFFSET", file.to_str().expect("UTF-8"))];
+    let guarded = Guarded::start_with(&principals, &env);
+    let busy = json!({ "key": "busy", "owner": "x", "ttl_ms": 600_000 });
+    guarded.post("stayer", "/v1/acquire", &busy).await.ok();
+    let wait = json!({ "key": "busy", "owner": "w", "ttl_ms": 3_000, "wait_ms": 60_000 });
+    let open = async |method: &str, path: &str, body: String| {
+        let mut connection = Connection::open(guarded.server.addr).await;
+        connection.send(method, path, &[AS_LEAVER], body.as_bytes()).await;
+        connection
+    };
+    let mut wait = open("POST", "/v1/acquire", wait.to_string()).await;
+    let mut stream = open("GET", "/v1/events", String::new()).await;
+    assert_eq!(stream.head().await.expect("a head").0, 200);
+    soon("an answer", wait.receive()).await.problem(401, "unauthenticated");
+    assert!(SystemClock::new().wall_ms() + offset >= end, "not before");
+    while let Ok(Some(_)) = soon("the end of the stream", stream.chunk()).await {}
+    guarded.get("leaver", "/v1/leases").await.problem(401, "unauthenticated");
+    guarded.get("stayer", "/v1/leases").await.ok();
 }
