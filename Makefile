@@ -164,15 +164,16 @@ $(NATS):
 	@chmod 755 $(NATS).part && $(NATS).part --version && mv $(NATS).part $(NATS) && rm -r .tools/wheels
 
 # The tests run Debian's prometheus and promtool against a node, fence by Debian's PostgreSQL, make certificates with
-# openssl and file systems with mkfs, and lay networks with ip. No cluster of PostgreSQL is made: the tests have their own.
+# openssl and file systems with mkfs, lay networks with ip, and open pages in chromium. No cluster of PostgreSQL is made:
+# the tests have their own.
 debian:
-	@(for tool in prometheus promtool openssl curl ip mkfs.ext4 ps; do command -v $$tool >/dev/null || exit 1; done) && python3 -c 'import ensurepip, pip' 2>/dev/null && \
+	@(for tool in prometheus promtool openssl curl ip mkfs.ext4 ps chromium; do command -v $$tool >/dev/null || exit 1; done) && python3 -c 'import ensurepip, pip' 2>/dev/null && \
 	  ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 	  { sudo=$$(command -v sudo); conf=/etc/postgresql-common/createcluster.d; \
 	    $$sudo mkdir -p $$conf && echo 'create_main_cluster = false' | $$sudo tee $$conf/tenure.conf >/dev/null && \
 	    $$sudo apt-get update -qq && \
 	    $$sudo apt-get install -y -qq --no-install-recommends prometheus openssl postgresql curl iproute2 e2fsprogs \
-	      procps python3-pip python3-venv >/dev/null; }
+	      procps python3-pip python3-venv chromium >/dev/null; }
 
 clean: ## removes what was built
 	$(CARGO) clean
