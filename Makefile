@@ -15,7 +15,7 @@ MODEL ?= full
 DIST = $(or $(CARGO_TARGET_DIR),target)/dist
 LOAD = $${CARGO_TARGET_DIR:-target}/release/load
 
-.PHONY: help run dist install demo test check fmt lint deny advisories docs bench bench-all bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
+.PHONY: help run dist install demo test check fmt lint deny advisories docs bench bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -69,6 +69,10 @@ bench: ## the load tool's short run, beside a bare echo handler
 bench-all: ## every workload at full size: takes long, needs 3 GiB
 	$(CARGO) build --release -p tenure -p tenure-load
 	$(LOAD) --echo --workload all --seconds 5
+
+bench-access: ## what a token and TLS cost on a heartbeat, in turns: rate, and the server's CPU time per call
+	$(CARGO) build --release -p tenure -p tenure-load
+	$(LOAD) --workload heartbeat-access --connections 64,512 --rounds 9 --seconds 5
 
 bench-micro: ## criterion benches of the core and the actors
 	$(CARGO) bench --features internals
