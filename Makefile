@@ -128,7 +128,7 @@ fuzz: tools-fuzz ## libFuzzer on records, keys, cursors, bodies and settings, SE
 schemathesis: tools-schemathesis tools-nextest ## CASES requests made from openapi.json against a live node
 	SCHEMATHESIS_CASES=$(CASES) fuzz/tally.py $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'schemathesis::' --no-capture
 
-abuse: tools-nextest ## thousands of slow, silent, stuck and waiting clients; stores in memory, to measure no disk; takes twenty minutes
+abuse: tools-nextest ## thousands of slow, silent, stuck and waiting clients; stores in memory, to measure no disk; takes half an hour
 	TMPDIR=/dev/shm ABUSE=full fuzz/tally.py $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'abuse::' --no-capture
 
 putex: nats ## three agents of guard and of putex under the same faults, side by side; takes ten minutes
