@@ -104,7 +104,8 @@ async fn keep(addr: SocketAddr, held: Grant, until: Instant) -> (Vec<Duration>, 
         tokio::time::sleep_until(at.into()).await;
         let reply = connection.post("/v1/heartbeat", &held.proof()).await;
         took.push(at.elapsed());
-        if reply.status != 200 {
+        let token = if reply.status == 200 { reply.json()["token"].as_u64() } else { Some(0) };
+        if token.is_some_and(|token| token != held.token) {
             println!("overload: {} is lost: {}", held.key, reply.text());
             return (took, true);
         }

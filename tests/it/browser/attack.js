@@ -31,14 +31,28 @@ async function call(url, options) {
   }
 }
 
-// An element that takes what is at `url`: whether there was anything that it could show or run.
-const element = (name, field, url, more) => limit(new Promise((done) => {
+// An element that takes what is at `url`.
+const element = (name, field, url, more) => limit(new Promise((done, refuse) => {
   const made = Object.assign(document.createElement(name), more);
-  made.onload = () => done({ loaded: true });
-  made.onerror = () => done({ error: "not loaded" });
+  made.onload = () => done(made);
+  made.onerror = () => refuse(new Error("not loaded"));
   made[field] = url;
   document.body.append(made);
-})).catch((error) => ({ error: String(error) }));
+}));
+const refusal = (error) => ({ error: String(error) });
+const image = (url) => element("img", "src", url, {}).then(() => ({ loaded: true }), refusal);
+const style = (url) => element("link", "href", url, { rel: "stylesheet" })
+  .then((made) => ({ text: [...made.sheet.cssRules].map((rule) => rule.cssText).join("") })).catch(refusal);
+
+// A script. What is no JavaScript fails as soon as it is run, and the page is told of it.
+async function script(url) {
+  let loaded = false;
+  const notice = () => { loaded = true; };
+  addEventListener("error", notice);
+  await element("script", "src", url, {}).catch(refusal);
+  removeEventListener("error", notice);
+  return { loaded };
+}
 
 // A frame that `fill` navigates: what the page can read in it. Only its first page is certain to be readable.
 async function frame(fill) {
@@ -120,9 +134,9 @@ async function attack(target, bait) {
   await attempt("a frame", frame((shown) => { shown.src = at("/"); }));
   await attempt("a frame of leases", frame((shown) => { shown.src = at("/v1/leases"); }));
   for (const path of ["/v1/leases", "/metrics"]) {
-    await attempt(`an image of ${path}`, element("img", "src", at(path), {}));
-    await attempt(`a script of ${path}`, element("script", "src", at(path), {}));
-    await attempt(`a style of ${path}`, element("link", "href", at(path), { rel: "stylesheet" }));
+    await attempt(`an image of ${path}`, image(at(path)));
+    await attempt(`a script of ${path}`, script(at(path)));
+    await attempt(`a style of ${path}`, style(at(path)));
   }
   await attempt("an event stream", stream(new EventSource(at("/v1/events?after=0"), { withCredentials: true })));
   await attempt("a WebSocket", stream(new WebSocket(at("/v1/events").replace("http", "ws"))));
