@@ -15,7 +15,7 @@ MODEL ?= full
 DIST = $(or $(CARGO_TARGET_DIR),target)/dist
 LOAD = $${CARGO_TARGET_DIR:-target}/release/load
 
-.PHONY: help run dist install demo test check fmt lint deny advisories docs bench bench-all bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
+.PHONY: help run dist install demo test check fmt lint deny advisories docs bench bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -69,6 +69,10 @@ bench: ## the load tool's short run, beside a bare echo handler
 bench-all: ## every workload at full size: takes long, needs 3 GiB
 	$(CARGO) build --release -p tenure -p tenure-load
 	$(LOAD) --echo --workload all --seconds 5
+
+bench-access: ## what a token and TLS cost on a heartbeat, in turns: rate, and the server's CPU time per call
+	$(CARGO) build --release -p tenure -p tenure-load
+	$(LOAD) --workload heartbeat-access --connections 64,512 --rounds 9 --seconds 5
 
 bench-micro: ## criterion benches of the core and the actors
 	$(CARGO) bench --features internals
@@ -124,7 +128,7 @@ fuzz: tools-fuzz ## libFuzzer on records, keys, cursors, bodies and settings, SE
 schemathesis: tools-schemathesis tools-nextest ## CASES requests made from openapi.json against a live node
 	SCHEMATHESIS_CASES=$(CASES) fuzz/tally.py $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'schemathesis::' --no-capture
 
-abuse: tools-nextest ## thousands of slow, silent, stuck and waiting clients; stores in memory, to measure no disk; takes twenty minutes
+abuse: tools-nextest ## thousands of slow, silent, stuck and waiting clients; stores in memory, to measure no disk; takes half an hour
 	TMPDIR=/dev/shm ABUSE=full fuzz/tally.py $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'abuse::' --no-capture
 
 putex: nats ## three agents of guard and of putex under the same faults, side by side; takes ten minutes
@@ -164,15 +168,16 @@ $(NATS):
 	@chmod 755 $(NATS).part && $(NATS).part --version && mv $(NATS).part $(NATS) && rm -r .tools/wheels
 
 # The tests run Debian's prometheus and promtool against a node, fence by Debian's PostgreSQL, make certificates with
-# openssl and file systems with mkfs, and lay networks with ip. No cluster of PostgreSQL is made: the tests have their own.
+# openssl and file systems with mkfs, lay networks with ip, and open pages in chromium. No cluster of PostgreSQL is made:
+# the tests have their own.
 debian:
-	@(for tool in prometheus promtool openssl curl ip mkfs.ext4 ps; do command -v $$tool >/dev/null || exit 1; done) && python3 -c 'import ensurepip, pip' 2>/dev/null && \
+	@(for tool in prometheus promtool openssl curl ip mkfs.ext4 ps chromium; do command -v $$tool >/dev/null || exit 1; done) && python3 -c 'import ensurepip, pip' 2>/dev/null && \
 	  ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 	  { sudo=$$(command -v sudo); conf=/etc/postgresql-common/createcluster.d; \
 	    $$sudo mkdir -p $$conf && echo 'create_main_cluster = false' | $$sudo tee $$conf/tenure.conf >/dev/null && \
 	    $$sudo apt-get update -qq && \
 	    $$sudo apt-get install -y -qq --no-install-recommends prometheus openssl postgresql curl iproute2 e2fsprogs \
-	      procps python3-pip python3-venv >/dev/null; }
+	      procps python3-pip python3-venv chromium >/dev/null; }
 
 clean: ## removes what was built
 	$(CARGO) clean

@@ -8,6 +8,7 @@ mod support;
 mod abuse;
 mod access;
 mod backup;
+mod browser;
 mod checker;
 mod client;
 mod core;

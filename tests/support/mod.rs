@@ -6,6 +6,7 @@
 )]
 #![allow(dead_code, unused_imports, reason = "each test program uses its own part")]
 
+pub mod chromium;
 pub mod clock;
 pub mod dice;
 pub mod dynamo_endpoint;

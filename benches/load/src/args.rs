@@ -63,6 +63,12 @@ pub struct Args {
     /// A setting for the coordinator that is started, as in `tenure serve --set`
     #[arg(long, value_name = "SECTION.KEY=VALUE")]
     pub set: Vec<String>,
+    /// Start coordinators with an access file, and call with a token
+    #[arg(long, conflicts_with = "server")]
+    pub access: bool,
+    /// Start coordinators that speak TLS; `openssl` makes their certificates
+    #[arg(long, conflicts_with = "server")]
+    pub tls: bool,
     /// Serve the yardstick itself (what `--echo` starts)
     #[arg(long, hide = true)]
     pub echo_server: bool,
@@ -102,5 +108,8 @@ mod tests {
         let args = Args::try_parse_from(line.split(' ')).unwrap();
         assert_eq!((args.connections, args.workload), (vec![4, 8], vec![Workload::All]));
         assert!(Args::try_parse_from(["load", "--seconds", "0"]).is_err());
+        assert!(Args::try_parse_from(["load", "--tls", "--access"]).is_ok());
+        let foreign = ["load", "--tls", "--server", "http://127.0.0.1:7373"];
+        assert!(Args::try_parse_from(foreign).is_err(), "who starts it decides");
     }
 }

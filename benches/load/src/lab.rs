@@ -7,8 +7,8 @@ use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 
 use crate::args::Args;
-use crate::http::Target;
-use crate::server::{Process, Server, own_program, tenure_program};
+use crate::http::{Means, Target};
+use crate::server::{Posture, Process, Server, own_program, tenure_program};
 
 /// What all workloads share. Fields drop in this order: the child before its directory.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Lab {
             let arguments = ["--echo-server".into()];
             let log = scratch.path().join("echo.log");
             let mut process = Process::start(&own_program()?, &arguments, log)?;
-            let target = process.listening().await.context("the echo server")?;
+            let target = process.listening(&Means::default()).await.context("the echo server")?;
             lab.yardstick = Some(Yardstick { target, _process: process, _scratch: scratch });
         }
         Ok(lab)
@@ -66,11 +66,17 @@ impl Lab {
     pub async fn server(&self) -> Result<Server> {
         match &self.args.server {
             Some(url) => Server::foreign(url).await,
-            None => {
-                let program = tenure_program(self.args.tenure.as_deref())?;
-                Server::start(program, self.scratch()?, &self.args.set).await
-            }
+            None => self.own_server(Posture { token: self.args.access, tls: self.args.tls }).await,
         }
+    }
+
+    /// A new server that asks this of its callers, with an empty store.
+    pub async fn own_server(&self, posture: Posture) -> Result<Server> {
+        let program = tenure_program(self.args.tenure.as_deref())?;
+        let scratch = self.scratch()?;
+        let (mut settings, means) = posture.prepare(&program, scratch.path())?;
+        settings.extend_from_slice(&self.args.set);
+        Server::start(program, scratch, &settings, &means).await
     }
 
     /// The length of a timed round.

@@ -14,7 +14,7 @@ use actix_web::{
     Error, HttpMessage as _, HttpResponse,
     body::BoxBody,
     dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready},
-    http::{ConnectionType, header},
+    http::{ConnectionType, Method, header},
 };
 use futures_util::future::Either;
 use pin_project_lite::pin_project;
@@ -183,6 +183,13 @@ fn keep_nothing<B>(response: &mut HttpResponse<B>) {
     }
 }
 
+/// Forbids a browser to take an answer for something else than it is: a page of another origin may embed what it cannot
+/// read, as a script or a style.
+fn guess_nothing<B>(response: &mut HttpResponse<B>) {
+    let nosniff = header::HeaderValue::from_static("nosniff");
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+}
+
 /// Whether others depend on a call. Such a call is served even when no places are left.
 pub fn is_vital(path: &str) -> bool {
     matches!(path, "/livez" | "/readyz" | "/metrics") || keeps(path)
@@ -210,6 +217,10 @@ where
         let is_last = this.serving.take().is_some_and(|serving| serving.is_last());
         if let Ok(response) = &mut answer {
             keep_nothing(response.response_mut());
+            // A page embeds what its browser can get.
+            if response.request().method() == Method::GET {
+                guess_nothing(response.response_mut());
+            }
             if let Some(recording) = this.recording.take() {
                 recording.answered(response);
             }

@@ -70,7 +70,8 @@ impl Names {
         if let Some(origin) = origin {
             let authority = origin.split_once("://").map_or("", |(_, authority)| authority);
             let own = host.is_some_and(|host| host.eq_ignore_ascii_case(authority));
-            let foreign = matches!(site, Some("cross-site" | "same-site"));
+            let foreign = matches!(site, Some("cross-site" | "same-site"))
+                || host.is_some_and(|host| is_of_another_port(host, origin));
             if !own && (foreign || !self.names(host_of(authority).trim_end_matches('.'))) {
                 return Err(Problem::foreign_origin(origin));
             }
@@ -106,6 +107,24 @@ fn host_of(authority: &str) -> &str {
         Some(rest) => rest.split(']').next().unwrap_or(rest),
         None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
     }
+}
+
+/// The port of an authority, if it names one.
+fn port_of(authority: &str) -> Option<&str> {
+    let (_, port) = authority.rsplit_once(':')?;
+    Some(port).filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// Whether an origin is another port of the host that is called. A `Host` without a port does not tell: some proxies
+/// leave the port out.
+fn is_of_another_port(host: &str, origin: &str) -> bool {
+    let Some((scheme, authority)) = origin.split_once("://") else { return false };
+    let usual = if scheme == "https" { "443" } else { "80" };
+    let is_same_name = host_of(host)
+        .trim_end_matches('.')
+        .eq_ignore_ascii_case(host_of(authority).trim_end_matches('.'));
+    is_same_name
+        && port_of(host).is_some_and(|called| called != port_of(authority).unwrap_or(usual))
 }
 
 /// Whether `host` is the domain `parent` or a name below it.
@@ -176,6 +195,30 @@ mod tests {
             let own =
                 [host, ("origin", origin), ("content-type", "application/json; charset=utf-8")];
             assert_eq!(judged(&own), [None, None], "{origin}");
+        }
+    }
+
+    #[test]
+    fn another_port_of_a_configured_name_is_another_origin() {
+        let judged = |host, origin| {
+            judged(&[("host", host), ("origin", origin), ("content-type", "application/json")])
+        };
+        let foreign = [
+            ("tenure.example:7373", "http://tenure.example:8080"),
+            ("tenure.example:7373", "http://TENURE.example."),
+            ("tenure.example:7373", "https://tenure.example"),
+        ];
+        for (host, origin) in foreign {
+            assert_eq!(judged(host, origin), [Some("foreign-origin"); 2], "{host} {origin}");
+        }
+        // Proxies write the usual port, leave out any port, or call the coordinator by another name.
+        let own = [
+            ("tenure.example:443", "https://tenure.example"),
+            ("tenure.example", "https://tenure.example:7443"),
+            ("127.0.0.1:7373", "https://tenure.example:7443"),
+        ];
+        for (host, origin) in own {
+            assert_eq!(judged(host, origin), [None, None], "{host} {origin}");
         }
     }
 

@@ -18,6 +18,7 @@
 mod attempts;
 mod embedded;
 mod idle;
+mod line;
 mod overload;
 mod parked;
 mod probe;

@@ -106,7 +106,11 @@ async fn pages_are_framed_by_nobody_and_secrets_are_not_kept() {
         assert_eq!((answer.status, answer.header("cache-control")), (status, Some("no-store")));
         assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
     }
-    assert_eq!(server.get("/metrics").await.header("cache-control"), Some("no-store"));
+    for path in ["/metrics", "/v1/leases", "/v1/info", "/openapi.json"] {
+        let answer = server.get(path).await;
+        assert_eq!((answer.status, answer.header("cache-control")), (200, Some("no-store")));
+        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{path}");
+    }
 }
 
 #[tokio::test]

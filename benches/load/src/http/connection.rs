@@ -7,16 +7,19 @@ use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::StatusCode;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
+use hyper_rustls::MaybeHttpsStream;
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
+use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 
 use super::{Request, Target};
 
 /// The largest answer taken, in bytes: 10 000 verdicts or 1 000 grants are about 1 MiB.
 const MAX_ANSWER: usize = 64 << 20;
 
-type Driver = http1::Connection<TokioIo<TcpStream>, Full<Bytes>>;
+type Stream = MaybeHttpsStream<TokioIo<TcpStream>>;
+type Driver = http1::Connection<Stream, Full<Bytes>>;
 
 /// A whole answer.
 #[derive(Clone, Debug)]
@@ -47,11 +50,20 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Connects, with `TCP_NODELAY`.
+    /// Connects, with `TCP_NODELAY`, and with TLS where the target has it.
     pub async fn open(target: &Target) -> Result<Self> {
         let stream = TcpStream::connect(target.address).await?;
         stream.set_nodelay(true)?;
-        let (sender, driver) = http1::handshake(TokioIo::new(stream)).await?;
+        let stream = TokioIo::new(stream);
+        let stream: Stream = match target.means().tls() {
+            None => stream.into(),
+            Some(config) => {
+                let name = ServerName::from(target.address.ip());
+                let connector = TlsConnector::from(config.clone());
+                connector.connect(name, TokioIo::new(stream)).await?.into()
+            }
+        };
+        let (sender, driver) = http1::handshake(stream).await?;
         Ok(Self { sender, driver: Some(driver) })
     }
 

@@ -3,9 +3,11 @@
 mod answers;
 mod connection;
 mod events;
+mod means;
 mod target;
 
 pub use answers::{Alive, Grant, Grants, Leases, Released, Results};
 pub use connection::{Answer, Connection};
 pub use events::{Event, Subscriber};
+pub use means::Means;
 pub use target::{Request, Target, json};

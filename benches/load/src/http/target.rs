@@ -6,8 +6,10 @@ use anyhow::{Context as _, Result, ensure};
 use http_body_util::Full;
 use hyper::Method;
 use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use serde::Serialize;
+
+use super::Means;
 
 /// A whole request. A clone shares the body.
 pub type Request = hyper::Request<Full<Bytes>>;
@@ -20,6 +22,8 @@ pub struct Target {
     /// The socket address.
     pub address: SocketAddr,
     host: HeaderValue,
+    authorization: Option<HeaderValue>,
+    means: Means,
 }
 
 impl Target {
@@ -29,8 +33,14 @@ impl Target {
     /// When the text has another form, the name cannot be resolved, or it leads off this machine:
     /// load is put on one's own machine only, and several workloads compare the two clocks.
     pub fn parse(url: &str) -> Result<Self> {
-        let rest = url.strip_prefix("http://");
-        let rest = rest.with_context(|| format!("{url} is not plain HTTP: http://HOST:PORT"))?;
+        Self::reached_by(url, Means::default())
+    }
+
+    /// The same, of a server that is reached by these means: with TLS, by `https://HOST:PORT`.
+    pub fn reached_by(url: &str, means: Means) -> Result<Self> {
+        let scheme = means.scheme();
+        let rest = url.strip_prefix(scheme);
+        let rest = rest.with_context(|| format!("{url} is not {scheme}HOST:PORT"))?;
         let authority = rest.trim_end_matches('/');
         let with_port = match authority.rsplit_once(':') {
             Some((_, port)) if port.parse::<u16>().is_ok() => authority.to_owned(),
@@ -42,12 +52,19 @@ impl Target {
             address.ip().is_loopback(),
             "{url} is not on this machine: the load goes to the loopback interface only"
         );
-        Ok(Self { address, host: HeaderValue::from_str(&address.to_string())? })
+        let host = HeaderValue::from_str(&address.to_string())?;
+        let authorization = means.authorization()?;
+        Ok(Self { address, host, authorization, means })
+    }
+
+    /// What a caller needs besides the address.
+    pub fn means(&self) -> &Means {
+        &self.means
     }
 
     /// The URL of the server.
     pub fn url(&self) -> String {
-        format!("http://{}", self.address)
+        format!("{}{}", self.means.scheme(), self.address)
     }
 
     /// A GET.
@@ -62,7 +79,10 @@ impl Target {
 
     fn request(&self, method: Method, path: &str, body: Bytes) -> Result<Request> {
         let request = hyper::Request::builder().method(method).uri(path);
-        let request = request.header(HOST, &self.host).header(CONTENT_TYPE, JSON);
+        let mut request = request.header(HOST, &self.host).header(CONTENT_TYPE, JSON);
+        if let Some(shown) = &self.authorization {
+            request = request.header(AUTHORIZATION, shown);
+        }
         Ok(request.body(Full::new(body))?)
     }
 }
@@ -85,5 +105,14 @@ mod tests {
         for wrong in ["https://127.0.0.1:7373", "127.0.0.1:7373", "http://192.0.2.1:7373"] {
             assert!(Target::parse(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn each_request_shows_the_token() {
+        let means = Means::default().showing("t");
+        let target = Target::reached_by("http://127.0.0.1:1", means).unwrap();
+        assert_eq!(target.post("/", "").unwrap().headers()[AUTHORIZATION], "Bearer t");
+        let target = Target::parse("http://127.0.0.1:1").unwrap();
+        assert!(!target.get("/").unwrap().headers().contains_key(AUTHORIZATION));
     }
 }

@@ -64,9 +64,25 @@ pub struct Lane {
 pub async fn drive<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
     target: &Target,
     count: usize,
+    span: (Duration, Duration),
+    work: impl FnMut(usize, Lane) -> F,
+) -> Result<(Vec<T>, Tally)> {
+    let nothing = |_, _| std::future::ready(());
+    let (brought, tally, ()) = drive_beside(target, count, span, work, nothing).await?;
+    Ok((brought, tally))
+}
+
+/// The same, and something else meanwhile: `beside` is told when the window opens and when it closes.
+///
+/// # Errors
+/// As those of [`drive`].
+pub async fn drive_beside<T: Send + 'static, F: Future<Output = T> + Send + 'static, B: Future>(
+    target: &Target,
+    count: usize,
     (warm_up, span): (Duration, Duration),
     mut work: impl FnMut(usize, Lane) -> F,
-) -> Result<(Vec<T>, Tally)> {
+    beside: impl FnOnce(Instant, Instant) -> B,
+) -> Result<(Vec<T>, Tally, B::Output)> {
     // One after the other: all at once would overflow the server's queue, and each connection that is
     // dropped there is tried again after a whole second only.
     let mut connections = Vec::with_capacity(count);
@@ -93,24 +109,28 @@ pub async fn drive<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
         ));
     }
     let hard_limit: tokio::time::Instant = (window.closes + LAST_ANSWERS).into();
-    let mut brought = Vec::with_capacity(count);
-    while !running.is_empty() {
-        match timeout_at(hard_limit, running.join_next()).await {
-            Ok(ended) => brought.extend(ended.transpose()?),
-            Err(_) => {
-                let faults = lock(&tally).faults.clone();
-                bail!(
-                    "{} of {count} connections had no answer {} s after the end of the run ({} faults; {})",
-                    running.len(),
-                    LAST_ANSWERS.as_secs(),
-                    faults.count,
-                    faults.first.unwrap_or_else(|| "none described".to_owned()),
-                );
+    let ending = async {
+        let mut brought = Vec::with_capacity(count);
+        while !running.is_empty() {
+            match timeout_at(hard_limit, running.join_next()).await {
+                Ok(ended) => brought.extend(ended.transpose()?),
+                Err(_) => {
+                    let faults = lock(&tally).faults.clone();
+                    bail!(
+                        "{} of {count} connections had no answer {} s after the end of the run ({} faults; {})",
+                        running.len(),
+                        LAST_ANSWERS.as_secs(),
+                        faults.count,
+                        faults.first.unwrap_or_else(|| "none described".to_owned()),
+                    );
+                }
             }
         }
-    }
+        anyhow::Ok(brought)
+    };
+    let (brought, beside) = tokio::join!(ending, beside(window.opens, window.closes));
     let tally = lock(&tally).clone();
-    Ok((brought, tally))
+    Ok((brought?, tally, beside))
 }
 
 fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {

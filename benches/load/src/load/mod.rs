@@ -7,6 +7,6 @@ mod rounds;
 mod tally;
 
 pub use disk::{Disk, Probes};
-pub use lane::{Lane, drive};
+pub use lane::{Lane, drive, drive_beside};
 pub use rounds::{Rounds, interleaved};
 pub use tally::{Faults, Latencies, Summary, Tally, median};

@@ -1,5 +1,7 @@
 //! The coordinator under load: a child of this process, or one that runs already.
 
+mod cpu;
+mod posture;
 mod process;
 mod scrape;
 
@@ -12,10 +14,11 @@ use tempfile::TempDir;
 use tenure::client::Client;
 use tokio::time::sleep;
 
+pub use posture::Posture;
 pub use process::{Process, own_program, tenure_program};
 pub use scrape::Scrape;
 
-use crate::http::{Answer, Connection, Target};
+use crate::http::{Answer, Connection, Means, Target};
 use crate::stopwatch::tick;
 
 /// How long the server may take to become ready: opening a full store takes some seconds, and a
@@ -62,10 +65,15 @@ impl Server {
         Ok(server)
     }
 
-    /// Starts a server with an empty store in `scratch`, and waits until it is ready.
-    pub async fn start(program: PathBuf, scratch: TempDir, settings: &[String]) -> Result<Self> {
+    /// Starts a server with an empty store in `scratch`, and waits until it is ready for callers with these means.
+    pub async fn start(
+        program: PathBuf,
+        scratch: TempDir,
+        settings: &[String],
+        means: &Means,
+    ) -> Result<Self> {
         let mut process = spawn(&program, &scratch, settings, 0)?;
-        let target = process.listening().await?;
+        let target = process.listening(means).await?;
         let own = Own { process, program, scratch, settings: settings.to_vec(), starts: 1 };
         let mut server = Self { target, version: String::new(), own: Some(own) };
         server.ready().await?;
@@ -84,7 +92,7 @@ impl Server {
         let ended = tick();
         own.process = spawn(&own.program, &own.scratch, &own.settings, own.starts)?;
         own.starts += 1;
-        self.target = own.process.listening().await?;
+        self.target = own.process.listening(self.target.means()).await?;
         let ready = self.ready().await?;
         Ok((ended - begun, ready - ended))
     }
@@ -101,7 +109,7 @@ impl Server {
 
     /// What speaks to it where speed does not matter.
     pub fn client(&self) -> Result<Client> {
-        Ok(Client::new(&self.target.url())?)
+        self.target.means().client(&self.target.url())
     }
 
     /// Waits until `/readyz` says 200; gives the moment.
@@ -144,6 +152,13 @@ impl Server {
     pub async fn store_writes(&self) -> Result<Option<f64>> {
         let name = "tenure_store_request_duration_seconds_count";
         Ok(self.scrape().await?.sum(name, "op=\"compare_and_set\""))
+    }
+
+    /// The processor time that a server of our own has used so far, user and system.
+    pub fn cpu(&self) -> Result<Duration> {
+        let own = self.own.as_ref();
+        let own = own.context("only a server of the tool's own tells its processor time")?;
+        cpu::used(own.process.id())
     }
 
     /// Resident memory in bytes: from `/proc` for a server of ours, else as it says itself.

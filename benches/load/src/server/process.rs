@@ -18,7 +18,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
 
-use crate::http::Target;
+use crate::http::{Means, Target};
 use crate::stopwatch::{block_for, tick};
 
 /// Patience after SIGTERM: the server settles what is in flight, syncs and frees its memory.
@@ -29,8 +29,8 @@ const WAIT_STEP: Duration = Duration::from_millis(5);
 const LISTEN_STEP: Duration = Duration::from_millis(2);
 /// How long a child may take until it listens.
 const LISTEN_LIMIT: Duration = Duration::from_secs(60);
-/// What a child prints once its socket is bound.
-const LISTENING: &str = "listening on http://";
+/// What a child prints once its socket is bound, before its URL.
+const LISTENING: &str = "listening on ";
 /// How much of a failed child's output is shown, in bytes.
 const SHOWN_OUTPUT: usize = 3_000;
 
@@ -87,19 +87,21 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits until the child says where it listens.
+    /// Waits until the child says where it listens, for callers with these means.
     ///
     /// # Errors
     /// When it ends instead, says nothing for a minute, or names an address off this machine.
-    pub async fn listening(&mut self) -> Result<Target> {
+    pub async fn listening(&mut self, means: &Means) -> Result<Target> {
+        let said_before = format!("{LISTENING}{}", means.scheme());
         let give_up = tick() + LISTEN_LIMIT;
         loop {
             let said = self.output();
             // Only a whole line: the address may be half written.
-            if let Some((_, rest)) = said.split_once(LISTENING)
+            if let Some((_, rest)) = said.split_once(&said_before)
                 && let Some(end) = rest.find(|it: char| it.is_whitespace() || it == '"')
             {
-                return Target::parse(&format!("http://{}", &rest[..end]));
+                let url = format!("{}{}", means.scheme(), &rest[..end]);
+                return Target::reached_by(&url, means.clone());
             }
             self.must_run()?;
             if tick() > give_up {

@@ -14,7 +14,7 @@ use crate::report::Outcome;
 use crate::stopwatch::key_prefix;
 
 /// Leases over all connections, unless told otherwise.
-const LEASES: u64 = 1_000;
+pub const LEASES: u64 = 1_000;
 
 /// Runs the workload with `per_request` leases in each request.
 pub async fn measure(lab: &Lab, connections: usize, per_request: usize) -> Result<Outcome> {
@@ -53,7 +53,7 @@ pub async fn measure(lab: &Lab, connections: usize, per_request: usize) -> Resul
 }
 
 /// One connection: every `stride`-th request from `turn` on.
-async fn beat(
+pub async fn beat(
     mut lane: Lane,
     requests: Arc<Vec<Request>>,
     mut turn: usize,

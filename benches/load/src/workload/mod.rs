@@ -1,5 +1,6 @@
 //! What can be measured: one file per workload.
 
+mod access;
 mod acquire_release;
 mod batch;
 mod churn;
@@ -33,6 +34,9 @@ pub enum Workload {
     Heartbeat,
     /// Heartbeats of held leases, a batch per request.
     HeartbeatBatch,
+    /// Heartbeats to a coordinator that asks for nothing, one that asks for a token, and one that asks for TLS as
+    /// well, in turns.
+    HeartbeatAccess,
     /// Many clients queue for few keys.
     Contended,
     /// Memory of very many held leases.
@@ -65,7 +69,7 @@ impl Workload {
     /// The connections that it is measured with unless told otherwise.
     pub fn default_connections(self) -> &'static [usize] {
         match self {
-            Self::AcquireRelease => &[64, 512],
+            Self::AcquireRelease | Self::HeartbeatAccess => &[64, 512],
             Self::Heartbeat | Self::Contended | Self::Echo | Self::Sessions => &[64],
             Self::Fanout => &[100],
             _ => &[4],
@@ -82,6 +86,7 @@ impl Workload {
                 let leases = lab.args.batch as usize;
                 heartbeat::measure(lab, connections, leases).await
             }
+            Self::HeartbeatAccess => access::measure(lab, connections).await,
             Self::Contended => contended::measure(lab, connections).await,
             Self::Sessions => sessions::measure(lab, connections).await,
             Self::Held => held::measure(lab, connections).await,
