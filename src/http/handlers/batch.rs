@@ -13,7 +13,7 @@ use crate::{
         answer::{Problem, json},
         app::App,
         caller::Caller,
-        forward::forward,
+        forward::{forward, unless_denied},
         peer::was_forwarded,
         request,
     },
@@ -51,6 +51,18 @@ pub fn refused(key: &str, problem: Problem) -> Verdict<'_> {
         node: problem.node,
         ..Verdict::default()
     }
+}
+
+/// The verdict on one lease where a whole call was denied.
+fn denied<'b>(key: &'b str, problem: &Problem) -> Item<'b> {
+    Item::Own(Verdict {
+        key,
+        status: problem.status,
+        code: Some(problem.code),
+        detail: Some(problem.detail.clone()),
+        node: problem.node.clone(),
+        ..Verdict::default()
+    })
 }
 
 /// Answers a batch with a verdict for each lease, in order. Leases at home on other nodes are forwarded to them, in one
@@ -114,7 +126,7 @@ pub async fn answer<'b, T>(
 }
 
 /// Forwards a home node's part of a batch, and returns the node's verdict on each lease; `None` when the node cannot be
-/// reached.
+/// reached. A node that denies the call denies it for each lease.
 async fn carry<'b>(
     request: &HttpRequest,
     app: &App,
@@ -126,6 +138,13 @@ async fn carry<'b>(
     let items = async {
         let part = serde_json::to_vec(&part).ok()?;
         let answer = forward(request, app, &home, part.into()).await?;
+        let answer = match unless_denied(answer, &home).await {
+            Ok(answer) => answer,
+            Err(problem) => {
+                let denied = |at: &usize| denied(&body.leases[*at].key, &problem);
+                return Some(places.iter().map(denied).collect());
+            }
+        };
         let answer: Value = serde_json::from_slice(&answer.bytes().await.ok()?).ok()?;
         let Value::Object(mut answer) = answer else { return None };
         let Some(Value::Array(items)) = answer.remove("results") else { return None };

@@ -89,7 +89,9 @@ pub async fn transfer(
             let problem = Problem::holder(&error, &app, key.as_str());
             Caller::of(&request).told(key.as_str(), problem)
         })?;
-        let answer = LeaseAnswer { lease: Lease::of(&app, &key, &view) };
+        // The key may have been granted to a waiter by now.
+        let lease = Caller::of(&request).shown(Lease::of(&app, &key, &view));
+        let answer = LeaseAnswer { lease };
         Ok(json(&request, StatusCode::OK, &answer))
     })
     .await
