@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use crate::support::{
     clock::eventually,
     harness::{Connection, Reply, Server},
+    node::Node,
 };
 
 /// The digest of a token, as the access file has it.
@@ -120,4 +121,19 @@ pub async fn call(
         if token.is_empty() { &[] } else { &[("Authorization", shown.as_str())] };
     let body = if body.is_null() { String::new() } else { body.to_string() };
     connection.call(method, path, headers, body.as_bytes()).await
+}
+
+/// A call, on a connection of its own, of the node at this URL.
+pub async fn call_at(url: &str, token: &str, method: &str, path: &str, body: &Value) -> Reply {
+    let address = url.trim_start_matches("http://").parse().expect("an address");
+    call(&mut Connection::open(address).await, token, method, path, body).await
+}
+
+/// Puts other principals into force at a node that reads this file.
+pub async fn reload(node: &Node, file: &Path, principals: &[String]) {
+    let reloads = || node.said().matches("access file reloaded").count();
+    let before = reloads();
+    write(file, principals);
+    node.signal(Signal::HUP);
+    eventually("the access file is reloaded", async || reloads() > before).await;
 }

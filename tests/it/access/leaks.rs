@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     cast::{Guarded, principal},
-    matrix::rows,
+    rows::rows,
 };
 use crate::support::{clock::eventually, harness::Connection};
 

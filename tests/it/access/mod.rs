@@ -2,10 +2,13 @@
 
 mod broken;
 pub mod cast;
+mod cells;
+mod cluster;
 mod commands;
 mod leaks;
 mod matrix;
 mod nodes;
 mod property;
 mod removal;
+mod rows;
 mod start;
