@@ -76,7 +76,7 @@ impl Cluster {
         // A node that is late on a busy machine must stay the home node.
         let sets =
             |name: &str| [format!("auth.file={}", file(name).display()), "node.ttl=8s".to_owned()];
-        let pair = Pair::nats_with(&sets("a"), &sets("b"), "right").await;
+        let pair = Pair::nats_with(&sets("a"), &sets("b"), "right", &[]).await;
         let stale = Node::new("c", &[&pair.sets[..], &sets("c")[..]].concat(), &ENVIRONMENT);
         let mut stale = stale.configured(&pair.settings()).with_token("right");
         stale.start().await;

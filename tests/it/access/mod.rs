@@ -10,5 +10,6 @@ mod matrix;
 mod nodes;
 mod property;
 mod removal;
+mod replay;
 mod rows;
 mod start;

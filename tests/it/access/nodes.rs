@@ -25,7 +25,7 @@ async fn a_forwarded_call_has_the_rights_that_both_nodes_give() {
         write(&file(name), &[&common[..], &more].concat());
     }
     let set = |name: &str| format!("auth.file={}", file(name).display());
-    let pair = Pair::nats_with(&[set("a")], &[set("b")], "observer").await;
+    let pair = Pair::nats_with(&[set("a")], &[set("b")], "observer", &[]).await;
     let (a, b) = (pair.a.url.clone(), pair.b.url.clone());
     let acquire = |key: &str| json!({ "key": key, "owner": "w", "ttl_ms": 60_000 });
     let shared = Grant::of(&call(&a, "worker", "/v1/acquire", &acquire("shared/k")).await.ok());
