@@ -57,21 +57,21 @@ pub struct Guarded {
 
 impl Guarded {
     pub fn start(principals: &[String], sets: &[&str]) -> Self {
-        Self::begin(principals, sets, &[])
-    }
-
-    /// One with variables of its environment.
-    pub fn start_with(principals: &[String], env: &[(&str, &str)]) -> Self {
-        Self::begin(principals, &[], env)
-    }
-
-    fn begin(principals: &[String], sets: &[&str], env: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("access.toml");
         write(&file, principals);
         let of_file = format!("auth.file={}", file.display());
         let sets: Vec<&str> = sets.iter().copied().chain([of_file.as_str()]).collect();
-        Self { server: Server::in_environment(&sets, env), file, _dir: dir }
+        Self { server: Server::with(&sets), file, _dir: dir }
+    }
+
+    /// One with a settings file, which may have policies, and variables of its environment.
+    pub fn configured(principals: &[String], settings: &str, env: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("access.toml");
+        write(&file, principals);
+        let settings = format!("[auth]\nfile = {:?}\n{settings}", file.display().to_string());
+        Self { server: Server::configured_in(&settings, env), file, _dir: dir }
     }
 
     /// A coordinator that reads the file in this directory.
