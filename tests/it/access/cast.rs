@@ -74,11 +74,6 @@ impl Guarded {
         Self { server: Server::configured_in(&settings, env), file, _dir: dir }
     }
 
-    /// A coordinator that reads the file in this directory.
-    pub fn of(server: Server, file: PathBuf, dir: TempDir) -> Self {
-        Self { server, file, _dir: dir }
-    }
-
     /// A cursor before the first change.
     pub async fn server_cursor(&self, token: &str) -> String {
         let info = self.get(token, "/v1/info").await.ok();
