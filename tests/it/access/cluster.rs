@@ -191,11 +191,10 @@ impl Cluster {
 fn outcome(row: &Row, reply: &Reply) -> (u16, String) {
     let is_json = reply.header("content-type").is_some_and(|kind| kind.contains("json"));
     let answer = if is_json { reply.json() } else { Value::Null };
-    let (status, told) = match &answer["results"][0] {
-        verdict if row.by == By::Batch && !verdict.is_null() => (&verdict["status"], verdict),
-        _ => (&Value::Null, &answer),
-    };
-    let status = status.as_u64().map_or(reply.status, |status| u16::try_from(status).unwrap_or(0));
+    let verdict = Some(&answer["results"][0]).filter(|it| row.by == By::Batch && !it.is_null());
+    let told = verdict.unwrap_or(&answer);
+    let status = verdict.and_then(|verdict| verdict["status"].as_u64());
+    let status = status.map_or(reply.status, |status| u16::try_from(status).unwrap_or(0));
     (status, told["code"].as_str().unwrap_or_default().to_owned())
 }
 

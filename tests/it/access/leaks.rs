@@ -205,7 +205,8 @@ async fn who_hands_a_key_over_is_not_told_who_has_it_now() {
                 "value": owner })
     };
     let held = Grant::of(&guarded.post("blind", "/v1/acquire", &acquire("o", 0)).await.ok());
-    let waiting = guarded.post("secretary", "/v1/acquire", &acquire(WORKER, 60_000));
+    let wanted = acquire(WORKER, 60_000);
+    let waiting = guarded.post("secretary", "/v1/acquire", &wanted);
     let transfer = async {
         eventually("somebody waits", async || {
             guarded.get("secretary", "/v1/leases/canary/t").await.ok()["waiters"] == 1
