@@ -177,6 +177,8 @@ impl Cluster {
             self.holding("right", &format!("in/drain/{made}"), "w-drain").await;
         }
         let (name, place, owner) = match kind {
+            // Such a call ends nothing.
+            _ if row.goes == Goes::Nowhere => return self.held[&kind.token(row)].clone(),
             Kind::OtherPrefix => ("elsewhere", "out", "w"),
             Kind::OtherOwner => ("stranger", "in", "x"),
             Kind::Right => ("right", "in", "w"),
