@@ -145,7 +145,7 @@ async fn pages(url: &str, path: &str, kind: &str, name: &str, mut after: String)
         let names = entries.iter().map(|entry| entry[name].as_str().expect("a name").to_owned());
         found.extend(names);
         match page["next"].as_str() {
-            // A history goes on for ever.
+            // A history has a next page even at its end.
             Some(next) if !entries.is_empty() => after = format!("&after={next}"),
             _ => return found,
         }
