@@ -79,6 +79,8 @@ async fn a_coordinator_does_no_more_than_the_manual_allows() {
     let bucket = streams(&client, PATIENCE).get_stream("KV_tenure").await.expect("its own bucket");
     bucket.purge().filter("$KV.tenure.l.nobody").await.expect("it may purge its own bucket");
     node.stop().await;
+    let rotated = tenure.tenure(&["secret", "rotate", "--raise-epoch", "--output", "json"]);
+    assert_eq!(rotated.json()["epoch"], 1);
     assert!(!server.log().contains(DENIED), "{}", server.log());
 }
 
