@@ -65,17 +65,11 @@ use crate::client::{Client, ClientBuilder};
 #[command(name = "tenure", version, max_term_width = 100)]
 #[command(after_help = Exit::table())]
 pub struct Cli {
-    #[command(flatten)]
+    // The heading is also that of what follows.
+    #[command(flatten, next_help_heading = "Global options")]
     servers: ServerArgs,
     /// Output format
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Global options",
-        value_enum,
-        value_name = "FORMAT",
-        default_value = "table"
-    )]
+    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "table")]
     output: Format,
     #[command(subcommand)]
     command: Command,
@@ -170,64 +164,31 @@ struct ServerArgs {
     #[arg(
         long,
         global = true,
-        help_heading = "Global options",
         env = "TENURE_SERVER",
         value_name = "URL",
         default_value = "http://127.0.0.1:7373"
     )]
     server: String,
     /// PEM file with the CA certificates to trust for https servers, instead of the system's
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Global options",
-        env = "TENURE_CA",
-        value_name = "FILE"
-    )]
+    #[arg(long, global = true, env = "TENURE_CA", value_name = "FILE")]
     ca: Option<PathBuf>,
     /// PEM file with the certificate that proves to https servers who calls
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Global options",
-        env = "TENURE_TLS_CERT",
-        value_name = "FILE"
-    )]
+    #[arg(long, global = true, env = "TENURE_TLS_CERT", value_name = "FILE")]
     tls_cert: Option<PathBuf>,
     /// PEM file with the private key of that certificate
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Global options",
-        env = "TENURE_TLS_KEY",
-        value_name = "FILE"
-    )]
+    #[arg(long, global = true, env = "TENURE_TLS_KEY", value_name = "FILE")]
     tls_key: Option<PathBuf>,
     /// HTTP proxy for calls to the server; HTTP_PROXY and similar variables are ignored
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Global options",
-        env = "TENURE_PROXY",
-        hide_env_values = true,
-        value_name = "URL"
-    )]
+    #[arg(long, global = true, env = "TENURE_PROXY", hide_env_values = true, value_name = "URL")]
     proxy: Option<String>,
     /// File whose first line is the token that proves to the server who calls; it is read again when the server does
     /// not know the token
-    #[arg(
-        long,
-        global = true,
-        help_heading = "Global options",
-        env = "TENURE_TOKEN_FILE",
-        value_name = "FILE"
-    )]
+    #[arg(long, global = true, env = "TENURE_TOKEN_FILE", value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Send the token in plain text to servers on other machines too, where whoever is on the network can read it
     #[arg(
         long,
         global = true,
-        help_heading = "Global options",
         env = "TENURE_PLAINTEXT_TOKEN",
         value_parser = clap::builder::FalseyValueParser::new()
     )]

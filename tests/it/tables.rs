@@ -1,4 +1,5 @@
-//! `docs/coming-from.md` names a test in each row: here it is seen to that the test exists.
+//! `docs/coming-from.md` names a test in each row, and so do the threats of `docs/security.md`: here it is seen to that
+//! these tests exist.
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -89,6 +90,20 @@ fn every_test_that_a_table_names_exists() {
     println!("{tables:?}");
     assert!(tables.len() == 5 && tables.values().all(|&rows| rows > 10), "{tables:?}");
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+#[test]
+fn every_test_that_a_threat_names_exists() {
+    let page = repository("docs/security.md").expect("the page");
+    let rows = page.lines().enumerate().filter(|(_, line)| line.starts_with('|'));
+    let named = rows.flat_map(|(at, line)| {
+        let words = line.split('`').skip(1).step_by(2);
+        words.filter(|word| word.contains(".rs::")).map(move |word| (at + 1, word))
+    });
+    let named: Vec<_> = named.collect();
+    assert!(named.len() > 40, "{named:?}");
+    let absent: Vec<_> = named.iter().filter(|(_, test)| !exists(test, &repository)).collect();
+    assert!(absent.is_empty(), "{absent:?}");
 }
 
 #[test]

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode};
 use bytes::Bytes;
+use serde::Deserialize;
 
 use crate::{
+    api::Code,
     http::{
-        answer::echo_request_id,
+        answer::{Problem, echo_request_id},
         app::App,
         caller::Caller,
         peer::{ANSWER, PART, UNPROVEN, was_forwarded},
@@ -18,6 +20,13 @@ use crate::{
 
 /// On a relayed answer: the node that gave it. The caller does best to ask that node next time.
 const HOME: &str = "x-tenure-node";
+
+/// What the problem document of another node says.
+#[derive(Deserialize)]
+struct Denial {
+    code: String,
+    detail: String,
+}
 
 /// A call that carries the request to another node, on behalf of its caller; `None` when no URL leads there.
 pub fn carried_by(
@@ -87,6 +96,26 @@ pub async fn forward_part(
 /// Whether the call only asks for what an earlier call was granted.
 pub fn asks_for_part(request: &HttpRequest) -> bool {
     was_forwarded(request) && request.headers().contains_key(PART)
+}
+
+/// The answer of another node, unless that node denies the caller's right. It is then no use to act without that node:
+/// its access file may be newer than this node's.
+///
+/// # Errors
+/// The other node's refusal.
+pub async fn unless_denied(
+    answered: reqwest::Response,
+    home: &Home,
+) -> Result<reqwest::Response, Problem> {
+    if !matches!(answered.status().as_u16(), 401 | 403) {
+        return Ok(answered);
+    }
+    let denial = answered.json::<Denial>().await.ok();
+    let named = denial.as_ref().and_then(|denial| Code::named(&denial.code));
+    let code = named.unwrap_or(Code::Forbidden);
+    let detail = denial.map_or_else(|| code.title().to_owned(), |denial| denial.detail);
+    let node = home.url.as_deref().map(str::to_owned);
+    Err(Problem { node, ..Problem::of(code, detail) })
 }
 
 /// Forwards a request, and relays the home node's answer.

@@ -17,7 +17,7 @@ use crate::{
         app::App,
         caller::{Caller, Kind},
         door::Waiting,
-        forward::{asks_for_part, forward_part, relay_waiting},
+        forward::{asks_for_part, forward_part, relay_waiting, unless_denied},
         peer::was_forwarded,
         request::{Body, kept_by, mark},
     },
@@ -203,12 +203,12 @@ impl Call<'_> {
 
     /// The grants that another node answers for.
     async fn part(&self, home: &Home) -> Result<Vec<serde_json::Value>, Problem> {
-        let part = async {
-            let part = forward_part(self.request, self.app, home, self.bytes.clone()).await?;
-            let part = part.error_for_status().ok()?.json::<GrantsOfOthers>().await;
-            part.ok().map(|part| part.grants)
-        };
-        part.await.ok_or_else(|| Problem::call(&CallError::Elsewhere(home.clone())))
+        let unreachable = || Problem::call(&CallError::Elsewhere(home.clone()));
+        let part = forward_part(self.request, self.app, home, self.bytes.clone()).await;
+        let part = unless_denied(part.ok_or_else(unreachable)?, home).await?;
+        let part = part.error_for_status().map_err(|_| unreachable())?;
+        let part = part.json::<GrantsOfOthers>().await.map_err(|_| unreachable())?;
+        Ok(part.grants)
     }
 }
 

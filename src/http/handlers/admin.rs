@@ -16,7 +16,7 @@ use crate::{
         answer::{Problem, json},
         app::App,
         caller::{Caller, PeerUid},
-        forward::{act_at_home, forward},
+        forward::{act_at_home, forward, unless_denied},
         peer::{FORWARDED_FOR, was_forwarded},
         request::{Body, key, owner},
     },
@@ -211,7 +211,10 @@ pub async fn drain(
         // All other nodes are asked: this node may not know of all their keys yet.
         let others = if was_forwarded(&request) { Vec::new() } else { app.manager.others() };
         for home in others {
-            let answer = forward(&request, &app, &home, bytes.clone()).await;
+            let answer = match forward(&request, &app, &home, bytes.clone()).await {
+                Some(answer) => Some(unless_denied(answer, &home).await?),
+                None => None,
+            };
             let part = match answer {
                 Some(answer) if answer.status().is_success() => answer.json::<Drained>().await.ok(),
                 _ => None,

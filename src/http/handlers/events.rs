@@ -40,7 +40,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     let filter = Arc::new(Filter::of(Caller::of(request), &query)?);
     let store = app.source.identity();
     if let Some(pool) = &query.pool {
-        app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
+        Caller::of(request).known_pool(&app, pool)?;
     }
     let begin = begin_of(request, &app, &query)?;
     let is_poll = query.format.as_deref() == Some("json");

@@ -134,7 +134,7 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
     let (only, mut filter) = read_filter(query(request)?)?;
     filter.within = caller.readable().filter(|_| !Broken::FilterAfterPaging.is_active());
     if let Some(pool) = &filter.pool {
-        app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
+        caller.known_pool(app, pool)?;
     }
     if let Some(key) = only {
         let view = app.manager.view(&key).await.map_err(|error| Problem::call(&error))?;

@@ -89,7 +89,7 @@ pub async fn transfer(
             let problem = Problem::holder(&error, &app, key.as_str());
             Caller::of(&request).told(key.as_str(), problem)
         })?;
-        // The next holder may be another principal.
+        // The key may have been granted to a waiter by now.
         let lease = Caller::of(&request).shown(Lease::of(&app, &key, &view));
         let answer = LeaseAnswer { lease };
         Ok(json(&request, StatusCode::OK, &answer))

@@ -8,9 +8,20 @@ use crate::{
 };
 
 impl Caller {
+    /// Requires that a policy names the pool. The refusal names the pools that the caller may read, and no others.
+    pub fn known_pool(&self, app: &App, pool: &str) -> Result<(), Problem> {
+        if app.manager.check_pool(pool).is_ok() {
+            return Ok(());
+        }
+        let mut known = app.manager.pool_names();
+        known.retain(|pool| self.reads_pool(app, pool));
+        let known = known.join(", ");
+        Err(Problem::field("pool", format!("is {pool:?}, but no policy names it; pools: {known}")))
+    }
+
     /// Requires the right to hold every key of a pool.
     pub fn may_work_for(&self, app: &App, pool: &str) -> Result<(), Problem> {
-        app.manager.check_pool(pool).map_err(|invalid| Problem::invalid(&invalid))?;
+        self.known_pool(app, pool)?;
         app.manager
             .prefixes_of_pool(pool)
             .iter()

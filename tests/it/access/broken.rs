@@ -1,6 +1,6 @@
-//! Each right broken in turn: the property test notices.
+//! Each right broken in turn: a test notices.
 
-use super::property::run;
+use super::{property::run, replay};
 
 /// Runs seeds until one shows a difference from the model.
 async fn noticed(broken: &str, seeds: u64) {
@@ -38,4 +38,11 @@ async fn a_request_id_of_any_principal_is_noticed() {
 async fn a_jwt_for_another_audience_that_is_let_in_is_noticed() {
     let env = [("TENURE_TEST_BROKEN_ACCESS", "JwtOfAnyAudience")];
     assert_ne!(super::jwt::status_for_another_audience(&env).await, 401);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proof_that_names_no_receiver_is_noticed() {
+    let env = [("TENURE_TEST_BROKEN_ACCESS", "SealWithoutReceiver")];
+    let how = replay::run(&env).await.expect_err("the sender believes its own call");
+    assert!(how.starts_with("the sender believes it"), "{how}");
 }

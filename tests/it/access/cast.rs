@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use crate::support::{
     clock::eventually,
     harness::{Connection, Reply, Server},
+    node::Node,
 };
 
 /// The digest of a token, as the access file has it.
@@ -56,27 +57,24 @@ pub struct Guarded {
 
 impl Guarded {
     pub fn start(principals: &[String], sets: &[&str]) -> Self {
-        Self::begin(&[], principals, sets, &[])
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("access.toml");
+        write(&file, principals);
+        let of_file = format!("auth.file={}", file.display());
+        let sets: Vec<&str> = sets.iter().copied().chain([of_file.as_str()]).collect();
+        Self { server: Server::with(&sets), file, _dir: dir }
     }
 
-    /// One with variables of its environment.
-    pub fn start_with(principals: &[String], env: &[(&str, &str)]) -> Self {
-        Self::begin(&[], principals, &[], env)
+    /// One with a settings file, which may have policies, and variables of its environment.
+    pub fn configured(principals: &[String], settings: &str, env: &[(&str, &str)]) -> Self {
+        Self::start_beside(&[], principals, settings, env)
     }
 
     /// One with these files, names and contents, beside its access file.
     pub fn start_beside(
         files: &[(&str, String)],
         principals: &[String],
-        env: &[(&str, &str)],
-    ) -> Self {
-        Self::begin(files, principals, &[], env)
-    }
-
-    fn begin(
-        files: &[(&str, String)],
-        principals: &[String],
-        sets: &[&str],
+        settings: &str,
         env: &[(&str, &str)],
     ) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
@@ -85,14 +83,8 @@ impl Guarded {
         for (name, content) in files {
             write(&dir.path().join(name), std::slice::from_ref(content));
         }
-        let of_file = format!("auth.file={}", file.display());
-        let sets: Vec<&str> = sets.iter().copied().chain([of_file.as_str()]).collect();
-        Self { server: Server::in_environment(&sets, env), file, _dir: dir }
-    }
-
-    /// A coordinator that reads the file in this directory.
-    pub fn of(server: Server, file: PathBuf, dir: TempDir) -> Self {
-        Self { server, file, _dir: dir }
+        let settings = format!("[auth]\nfile = {:?}\n{settings}", file.display().to_string());
+        Self { server: Server::configured_in(&settings, env), file, _dir: dir }
     }
 
     /// A cursor before the first change.
@@ -137,4 +129,19 @@ pub async fn call(
         if token.is_empty() { &[] } else { &[("Authorization", shown.as_str())] };
     let body = if body.is_null() { String::new() } else { body.to_string() };
     connection.call(method, path, headers, body.as_bytes()).await
+}
+
+/// A call, on a connection of its own, of the node at this URL.
+pub async fn call_at(url: &str, token: &str, method: &str, path: &str, body: &Value) -> Reply {
+    let address = url.trim_start_matches("http://").parse().expect("an address");
+    call(&mut Connection::open(address).await, token, method, path, body).await
+}
+
+/// Puts other principals into force at a node that reads this file.
+pub async fn reload(node: &Node, file: &Path, principals: &[String]) {
+    let reloads = || node.said().matches("access file reloaded").count();
+    let before = reloads();
+    write(file, principals);
+    node.signal(Signal::HUP);
+    eventually("the access file is reloaded", async || reloads() > before).await;
 }

@@ -39,7 +39,7 @@ fn shards() -> String {
 
 /// A coordinator that knows this key by the name `k`.
 fn guarded_by(signer: &Signer) -> Guarded {
-    Guarded::start_beside(&keys_of(signer), &file(), &[])
+    Guarded::start_beside(&keys_of(signer), &file(), "", &[])
 }
 
 fn keys_of(signer: &Signer) -> [(&'static str, String); 1] {
@@ -58,7 +58,7 @@ fn acquire(key: &str, wait_ms: u64) -> Value {
 /// A JWT that is valid for an hour, and for somebody else.
 pub async fn status_for_another_audience(env: &[(&str, &str)]) -> u16 {
     let signer = Signer::ed25519();
-    let guarded = Guarded::start_beside(&keys_of(&signer), &file(), env);
+    let guarded = Guarded::start_beside(&keys_of(&signer), &file(), "", env);
     let mut claims = until(now() + 3600);
     claims["aud"] = json!(["elsewhere"]);
     guarded.post(&signer.jwt("k", &claims), "/v1/acquire", &acquire("shards/1", 0)).await.status
@@ -68,7 +68,7 @@ pub async fn status_for_another_audience(env: &[(&str, &str)]) -> u16 {
 async fn a_jwt_holds_leases_within_the_rights_of_its_principal() {
     let signers = [Signer::rsa(), Signer::p256(), Signer::ed25519()];
     let keys: Vec<_> = signers.iter().map(|signer| signer.jwk(signer.alg())).collect();
-    let guarded = Guarded::start_beside(&[("jwks.json", jwks(&keys))], &file(), &[]);
+    let guarded = Guarded::start_beside(&[("jwks.json", jwks(&keys))], &file(), "", &[]);
     for signer in &signers {
         let mut claims = until(now() + 3600);
         // As long as a JWT may be, or nearly.

@@ -1,124 +1,241 @@
-//! What a caller may not read is in no byte of any answer.
+//! What a caller may not read is in no byte of any answer: of no body, and of no header.
 
 use serde_json::{Value, json};
 
 use super::{
-    cast::{Guarded, principal},
-    matrix::rows,
+    cast::{Guarded, call_at, principal, write},
+    rows::{KEY, LEASE, POOL, SESSION, rows},
 };
-use crate::support::{
-    clock::eventually,
-    harness::{Connection, Grant},
+use crate::{
+    nodes::pair::Pair,
+    support::{
+        clock::{eventually, soon},
+        harness::{Connection, Grant, Reply},
+    },
 };
 
-/// In names and values of what only `secretary` may read.
-const CANARY: &str = "canary";
+/// In the names of the keys, owners and values, and of the pool, that only `secretary` may read.
+const CANARIES: [&str; 2] = ["canary", "flock"];
+/// A key that `secretary` holds. `blind` may hold it and order its end, and may not read it.
+const HELD: &str = "canary/1";
+const WORKER: &str = "canary-worker";
+const FLOCK: &str = "flock-pool";
 
 const POLICIES: &str = r#"
 [[policy]]
 prefix = "canary/"
-pool = "canary-pool"
+pool = "flock-pool"
 
 [[policy]]
 prefix = "open/"
 pool = "open-pool"
 "#;
 
-fn hidden(of: &str, text: &str) {
-    assert!(!text.contains(CANARY), "{of}: {text}");
+fn cast() -> [String; 2] {
+    let every =
+        r#"{ verb = ["hold", "read", "check", "admin"], prefix = "" }, { verb = "observe" }"#;
+    let blind = r#"{ verb = ["read", "check"], prefix = "open/" },
+        { verb = ["hold", "admin", "break"], prefix = "" }, { verb = "observe" }"#;
+    [principal("secretary", every), principal("blind", blind)]
+}
+
+/// Fails if an answer has a canary that is not in `named`: what the call named itself.
+fn hidden(of: &str, reply: &Reply, named: &[&str]) {
+    let headers = reply.headers.iter().map(|(name, value)| format!("{name}: {value}\n"));
+    let whole = headers.collect::<String>() + &reply.text();
+    hidden_in(of, &whole, named);
+}
+
+fn hidden_in(of: &str, text: &str, named: &[&str]) {
+    let left = named.iter().fold(text.to_owned(), |left, name| left.replace(name, ""));
+    assert!(!CANARIES.iter().any(|canary| left.contains(canary)), "{of}: {text}");
+}
+
+async fn by_blind(url: &str, method: &str, path: &str, body: &Value) -> Reply {
+    call_at(url, "blind", method, path, body).await
+}
+
+/// Takes keys, half of which `blind` may not read, and opens a session. Gives the session's digest.
+async fn fill(url: &str, keys: usize, pool: Option<&str>) -> String {
+    for n in 0..keys {
+        for place in ["canary", "open"] {
+            let body = json!({ "key": format!("{place}/{n}"), "owner": format!("{place}-worker"),
+                               "ttl_ms": 600_000, "value": place });
+            call_at(url, "secretary", "POST", "/v1/acquire", &body).await.ok();
+        }
+    }
+    let mut session = json!({ "owner": WORKER, "ttl_ms": 600_000 });
+    if let Some(pool) = pool {
+        session["pool"] = pool.into();
+    }
+    let opened = call_at(url, "secretary", "POST", "/v1/sessions", &session).await;
+    assert_eq!(opened.status, 201, "{}", opened.text());
+    opened.json()["digest"].as_str().expect("a digest").to_owned()
+}
+
+/// Every operation, called for what `blind` may not read, with and without a fault.
+async fn search_all_answers(url: &str, digest: &str) {
+    let about_canaries = |text: String| {
+        let text = text.replace(KEY, HELD).replace(SESSION, &format!("{digest}{LEASE}"));
+        text.replace(&format!("/{POOL}"), &format!("/{FLOCK}"))
+    };
+    for row in rows() {
+        let method = row.method.to_uppercase();
+        let plain = by_blind(url, &method, &row.target(), &row.body).await;
+        // The names of pools are labels of the metrics.
+        hidden(&row.name(), &plain, if row.path == "/metrics" { &[FLOCK] } else { &[] });
+        let path = about_canaries(row.target());
+        let body = match &row.body {
+            Value::Null => Value::Null,
+            body => serde_json::from_str(&about_canaries(body.to_string())).expect("JSON"),
+        };
+        let reply = by_blind(url, &method, &path, &body).await;
+        hidden(&format!("{method} {path} {body}"), &reply, &[HELD, FLOCK]);
+        if method != "GET" {
+            for fault in [json!({}), json!({ "key": HELD }), json!([HELD])] {
+                let reply = by_blind(url, &method, &path, &fault).await;
+                hidden(&format!("{method} {path} {fault}"), &reply, &[HELD]);
+            }
+        }
+    }
+    for path in ["/", "/assets/status.js", "/docs/", "/openapi.json", "/livez", "/readyz", "/no"] {
+        hidden(path, &by_blind(url, "GET", path, &Value::Null).await, &[]);
+    }
+}
+
+/// Lists and histories, with filters that would match. What a filter names itself is not in the answer either.
+async fn search_all_filters(url: &str, digest: &str) {
+    for path in [
+        "/v1/leases?prefix=c".to_owned(),
+        format!("/v1/leases?prefix={HELD}"),
+        format!("/v1/leases?key={HELD}"),
+        format!("/v1/leases?after={HELD}&limit=1"),
+        format!("/v1/leases?owner={WORKER}"),
+        format!("/v1/leases?session={digest}"),
+        "/v1/leases?state=held&limit=1".to_owned(),
+        "/v1/leases?pool=nowhere".to_owned(),
+        format!("/v1/sessions?owner={WORKER}"),
+        "/v1/sessions?limit=1".to_owned(),
+        "/v1/pools/nowhere".to_owned(),
+        "/v1/events?format=json&pool=nowhere".to_owned(),
+        format!("/v1/events?format=json&after=0&owner={WORKER}"),
+        format!("/v1/events?format=json&after=0&prefix={HELD}"),
+    ] {
+        hidden(&path, &by_blind(url, "GET", &path, &Value::Null).await, &[]);
+    }
+    for body in [
+        json!({ "owner": "o", "ttl_ms": 1000, "pool": "nowhere" }),
+        json!({ "owner": "o", "ttl_ms": 1000, "prefix": "canary/1" }),
+    ] {
+        for path in ["/v1/sessions", "/v1/acquire-any"] {
+            let reply = by_blind(url, "POST", path, &body).await;
+            hidden(&format!("{path} {body}"), &reply, &[]);
+        }
+    }
+}
+
+/// The names in a list, or the keys of a history, page by page.
+async fn pages(url: &str, path: &str, kind: &str, name: &str, mut after: String) -> Vec<String> {
+    let mut found = Vec::new();
+    loop {
+        let reply = by_blind(url, "GET", &format!("{path}{after}"), &Value::Null).await;
+        hidden(path, &reply, &[]);
+        let page = reply.ok();
+        let entries = page[kind].as_array().expect("a list");
+        let names = entries.iter().map(|entry| entry[name].as_str().expect("a name").to_owned());
+        found.extend(names);
+        match page["next"].as_str() {
+            // A history has a next page even at its end.
+            Some(next) if !entries.is_empty() => after = format!("&after={next}"),
+            _ => return found,
+        }
+    }
+}
+
+/// A stream of `blind`.
+async fn stream(guarded: &Guarded, query: &str) -> Connection {
+    let mut stream = Connection::open(guarded.server.addr).await;
+    let as_blind = [("Authorization", "Bearer blind")];
+    stream.send("GET", &format!("/v1/events{query}"), &as_blind, b"").await;
+    let (status, headers) = stream.head().await.expect("a head");
+    assert_eq!(status, 200);
+    hidden_in("the head of a stream", &format!("{headers:?}"), &[]);
+    stream
+}
+
+/// What a stream says until it names this key.
+async fn heard(stream: &mut Connection, last: &str) -> String {
+    let mut heard = String::new();
+    while !heard.contains(last) {
+        let chunk = soon("more of the stream", stream.chunk()).await.expect("the stream goes on");
+        heard.push_str(&String::from_utf8_lossy(&chunk.expect("the stream goes on")));
+    }
+    heard
 }
 
 #[tokio::test]
 async fn no_key_outside_the_right_to_read_is_in_any_answer() {
-    let every =
-        r#"{ verb = ["hold", "read", "check", "admin"], prefix = "" }, { verb = "observe" }"#;
-    let blind = r#"{ verb = ["read", "check"], prefix = "open/" }, { verb = ["hold", "admin"], prefix = "" }"#;
-    let cast = [principal("secretary", every), principal("blind", blind)];
-    let config = tempfile::tempdir().expect("a directory");
-    let file = config.path().join("access.toml");
-    super::cast::write(&file, &cast);
-    let settings = format!("auth.file = {:?}\n{POLICIES}", file.display().to_string());
-    let settings = settings.replacen("auth.file = ", "[auth]\nfile = ", 1);
-    let guarded = Guarded::of(crate::support::harness::Server::configured(&settings), file, config);
-    let mut stream = Connection::open(guarded.server.addr).await;
-    stream.send("GET", "/v1/events", &[("Authorization", "Bearer blind")], b"").await;
-    assert_eq!(stream.head().await.expect("a head").0, 200);
-    for n in 0..30 {
-        for place in ["open", "canary"] {
-            let key = format!("{place}/{n}");
-            let body = json!({ "key": key, "owner": format!("{place}-worker"), "ttl_ms": 60_000, "value": place });
-            guarded.post("secretary", "/v1/acquire", &body).await.ok();
-        }
-    }
-    let session = json!({ "owner": "canary-worker", "ttl_ms": 60_000, "pool": "canary-pool" });
-    assert_eq!(guarded.post("secretary", "/v1/sessions", &session).await.status, 201);
-    // Lists, page by page: full pages, and no position names another key.
-    let (mut keys, mut after) = (Vec::new(), String::new());
-    loop {
-        let reply = guarded.get("blind", &format!("/v1/leases?limit=7{after}")).await;
-        hidden("a list", &reply.text());
-        let page = reply.ok();
-        let leases = page["leases"].as_array().expect("leases").clone();
-        assert!(leases.len() == 7 || page["next"].is_null(), "a page is full, or the last: {page}");
-        keys.extend(leases.iter().map(|lease| lease["key"].as_str().expect("a key").to_owned()));
-        let Some(next) = page["next"].as_str() else { break };
-        after = format!("&after={next}");
-    }
-    assert_eq!(keys.len(), 30, "{keys:?}");
-    // Refusals of calls for keys that may be held, and not read.
-    for key in ["canary/1", "open/1"] {
-        let body = json!({ "key": key, "owner": "other", "ttl_ms": 1000 });
-        let reply = guarded.post("blind", "/v1/acquire", &body).await;
-        let problem = reply.problem(409, "held");
-        let told = problem["lease"]["owner"].as_str();
-        assert_eq!(told.is_some(), key.starts_with("open"), "{problem}");
-        hidden("a refusal", &reply.text().replace("\"canary/1\"", ""));
-    }
-    // A holder that gives a key up is not told who is next.
-    let mut next = json!({ "key": "canary/next", "owner": "other", "ttl_ms": 60_000 });
-    let held = Grant::of(&guarded.post("blind", "/v1/acquire", &next).await.ok());
-    (next["owner"], next["wait_ms"]) = ("canary-worker".into(), 20_000.into());
-    let gives = async {
-        eventually("the waiter stands in the queue", async || {
-            let metrics = guarded.get("secretary", "/metrics").await.text();
-            metrics.contains("\ntenure_waiting_places 1")
+    let guarded = Guarded::configured(&cast(), POLICIES, &[]);
+    let url = format!("http://{}", guarded.server.addr);
+    let mut live = stream(&guarded, "").await;
+    let digest = fill(&url, 30, Some(FLOCK)).await;
+    hidden_in("a stream", &heard(&mut live, "open/29").await, &[]);
+    let mut replay = stream(&guarded, "?after=0").await;
+    hidden_in("a replay", &heard(&mut replay, "open/29").await, &[]);
+    // All that may be read is there, page by page.
+    let leases = pages(&url, "/v1/leases?limit=7", "leases", "key", String::new()).await;
+    assert_eq!(leases.len(), 30, "{leases:?}");
+    let history = "/v1/events?format=json";
+    let events = pages(&url, history, "events", "subject", "&after=0".to_owned()).await;
+    assert_eq!(events.len(), 30, "{events:?}");
+    // A refusal says of a key that may be read who holds it.
+    let body = json!({ "key": "open/1", "owner": "other", "ttl_ms": 1000 });
+    let problem = by_blind(&url, "POST", "/v1/acquire", &body).await.problem(409, "held");
+    assert_eq!(problem["lease"]["owner"], "open-worker");
+    search_all_filters(&url, &digest).await;
+    search_all_answers(&url, &digest).await;
+    call_at(&url, "secretary", "GET", "/v1/leases/canary/1", &Value::Null).await.ok();
+}
+
+#[tokio::test]
+async fn who_hands_a_key_over_is_not_told_who_has_it_now() {
+    let guarded = Guarded::configured(&cast(), POLICIES, &[]);
+    let acquire = |owner: &str, wait_ms: u64| {
+        json!({ "key": "canary/t", "owner": owner, "ttl_ms": 600_000, "wait_ms": wait_ms,
+                "value": owner })
+    };
+    let held = Grant::of(&guarded.post("blind", "/v1/acquire", &acquire("o", 0)).await.ok());
+    let wanted = acquire(WORKER, 60_000);
+    let waiting = guarded.post("secretary", "/v1/acquire", &wanted);
+    let transfer = async {
+        eventually("somebody waits", async || {
+            guarded.get("secretary", "/v1/leases/canary/t").await.ok()["waiters"] == 1
         })
         .await;
         guarded.post("blind", "/v1/transfer", &held.proof()).await
     };
-    let (granted, given) = tokio::join!(guarded.post("secretary", "/v1/acquire", &next), gives);
-    assert_eq!((granted.status, given.status), (200, 200), "{}", given.text());
-    let told = given.text().replace("\"canary/next\"", "").replace("\"canary-pool\"", "");
-    hidden("a transfer", &told);
-    // Every operation that reads, with and without filters that would match.
-    for row in rows() {
-        if row.method == "get" {
-            let path = row.target();
-            hidden(&path, &guarded.get("blind", &path).await.text());
-        }
-    }
-    let begin = guarded.server_cursor("secretary").await;
-    for path in [
-        "/v1/leases?prefix=c",
-        "/v1/leases?pool=canary-pool&owner=canary-worker",
-        "/v1/sessions",
-        "/v1/pools",
-        "/v1/pools/open-pool",
-        "/v1/pools/other",
-        &format!("/v1/events?format=json&after={begin}"),
-    ] {
-        let text = guarded.get("blind", path).await.text();
-        hidden(path, &text.replace("canary-pool", "").replace("canary-worker", ""));
-    }
-    // The stream, which was open before all of this.
-    let mut heard = String::new();
-    eventually("the stream has the last change", async || {
-        if let Ok(Some(chunk)) = stream.chunk().await {
-            heard.push_str(&String::from_utf8_lossy(&chunk));
-        }
-        heard.contains("open/29")
+    let (granted, transferred) = tokio::join!(waiting, transfer);
+    assert_eq!(granted.ok()["owner"], WORKER);
+    assert_eq!(transferred.ok()["lease"]["key"], "canary/t");
+    hidden("a transfer", &transferred, &["canary/t", FLOCK]);
+}
+
+/// The other node asks the home node, and relays its answers.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nor_is_it_in_an_answer_that_a_node_relays() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("access.toml");
+    write(&file, &cast());
+    let auth = [format!("auth.file={}", file.display())];
+    let pair = Pair::nats_with(&auth, &auth, "secretary", &[]).await;
+    let digest = fill(&pair.a.url, 5, None).await;
+    eventually("the other node knows the keys", async || {
+        let listed = pair.b.get("/v1/leases").await;
+        listed["leases"].as_array().is_some_and(|leases| leases.len() == 10)
     })
     .await;
-    hidden("the stream", &heard);
-    let _: Value = guarded.get("secretary", "/v1/leases/canary/1").await.ok();
+    let read = by_blind(&pair.b.url, "GET", "/v1/leases/open/1", &Value::Null).await;
+    assert_eq!(read.header("x-tenure-node"), Some(pair.a.url.as_str()), "{}", read.text());
+    search_all_filters(&pair.b.url, &digest).await;
+    search_all_answers(&pair.b.url, &digest).await;
 }

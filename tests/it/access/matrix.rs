@@ -1,141 +1,18 @@
-//! Every operation of the API, called by whoever may not and by whoever may.
+//! Every operation of the API, called by whoever may not and by whoever may, at a node that is alone.
 
-use std::collections::BTreeSet;
+use serde_json::json;
 
-use serde_json::{Value, json};
-
-use super::cast::{Guarded, acting_as, all_of, principal};
+use super::{
+    cast::{Guarded, acting_as, all_of, principal},
+    rows::{By, Row, all_but, rows, verbs},
+};
 use crate::support::harness::Reply;
 
-/// What decides about an operation, besides its verb.
-#[derive(Clone, Copy, PartialEq)]
-enum By {
-    /// The key, and nothing else.
-    Key,
-    /// The key and the owner.
-    KeyAndOwner,
-    /// The owner alone.
-    Owner,
-    /// All keys: a right to some of them is not enough.
-    AllKeys,
-    /// Each entry by its own key: the others are left out.
-    Entries,
-    /// Each lease of a batch by its own key.
-    Batch,
-    /// The verb alone.
-    Verb,
-}
-
-/// An operation, the verb that it needs, what else decides, and a body.
-pub struct Row {
-    pub method: &'static str,
-    pub path: &'static str,
-    verb: &'static str,
-    by: By,
-    body: Value,
-}
-
-const NOBODYS: &str = "00000000000000000000000000000000";
-
-/// A row for each operation. `{key}` stands for a key below `in/`.
-pub fn rows() -> Vec<Row> {
-    let row = |method, path, verb, by, body| Row { method, path, verb, by, body };
-    let proof = json!({ "key": "in/k", "lease_id": NOBODYS });
-    let batch = json!({ "leases": [proof] });
-    let any = json!({ "keys": ["in/k"], "owner": "w", "ttl_ms": 1000 });
-    vec![
-        row(
-            "post",
-            "/v1/acquire",
-            "hold",
-            By::KeyAndOwner,
-            json!({ "key": "in/k", "owner": "w", "ttl_ms": 1000 }),
-        ),
-        row("post", "/v1/acquire-any", "hold", By::KeyAndOwner, any),
-        row("post", "/v1/heartbeat", "hold", By::Key, proof.clone()),
-        row("post", "/v1/heartbeats", "hold", By::Batch, batch.clone()),
-        row("post", "/v1/release", "hold", By::Key, proof.clone()),
-        row("post", "/v1/releases", "hold", By::Batch, batch),
-        row("post", "/v1/transfer", "hold", By::Key, proof),
-        row("post", "/v1/check", "check", By::Key, json!({ "key": "in/k", "token": 1 })),
-        row("get", "/v1/leases", "read", By::Entries, Value::Null),
-        row("get", "/v1/leases/{key}", "read", By::Key, Value::Null),
-        row("get", "/v1/events", "read", By::Entries, Value::Null),
-        row("get", "/v1/pools", "read", By::Entries, Value::Null),
-        row("get", "/v1/pools/{pool}", "read", By::Entries, Value::Null),
-        row("post", "/v1/sessions", "hold", By::Owner, json!({ "owner": "w", "ttl_ms": 1000 })),
-        row("get", "/v1/sessions", "read", By::Entries, Value::Null),
-        row("get", "/v1/sessions/{id}", "read", By::Entries, Value::Null),
-        row("delete", "/v1/sessions/{id}", "hold", By::Verb, Value::Null),
-        row("post", "/v1/sessions/{id}/heartbeat", "hold", By::Verb, Value::Null),
-        row("post", "/v1/sessions/{id}/drain", "hold", By::Verb, Value::Null),
-        row("post", "/v1/admin/revoke", "admin", By::Key, json!({ "key": "in/k", "reason": "r" })),
-        row("post", "/v1/admin/pin", "admin", By::Key, json!({ "key": "in/k", "by": "b" })),
-        row("post", "/v1/admin/unpin", "admin", By::Key, json!({ "key": "in/k", "by": "b" })),
-        row(
-            "post",
-            "/v1/admin/fence-skip",
-            "break",
-            By::Key,
-            json!({ "key": "in/k", "reason": "r" }),
-        ),
-        row(
-            "post",
-            "/v1/admin/forget",
-            "admin",
-            By::Key,
-            json!({ "prefix": "in/", "reason": "r" }),
-        ),
-        row("post", "/v1/admin/drain", "admin", By::AllKeys, json!({ "owner": "w" })),
-        row("get", "/v1/info", "observe", By::Verb, Value::Null),
-        row("get", "/v1/nodes", "observe", By::Verb, Value::Null),
-        row("get", "/metrics", "observe", By::Verb, Value::Null),
-    ]
-}
-
 impl Row {
-    /// A path that can be called.
-    pub fn target(&self) -> String {
-        let id = NOBODYS.repeat(2);
-        let path = self.path.replace("{key}", "in/k").replace("{pool}", "default");
-        let path = path.replace("{id}", &id);
-        if path == "/v1/events" { format!("{path}?format=json") } else { path }
-    }
-
     async fn call(&self, guarded: &Guarded, token: &str) -> Reply {
         let method = self.method.to_uppercase();
         guarded.call(token, &method, &self.target(), &self.body).await
     }
-
-    fn name(&self) -> String {
-        format!("{} {}", self.method, self.path)
-    }
-}
-
-const VERBS: [&str; 7] = ["hold", "read", "check", "admin", "break", "probe", "observe"];
-
-/// All rights but those with this verb.
-fn all_but(verb: &str) -> String {
-    let quoted = |verb: &&str| format!("{verb:?}");
-    let of_keys: Vec<_> = VERBS[..5].iter().filter(|it| **it != verb).map(quoted).collect();
-    let others: Vec<_> = VERBS[5..].iter().filter(|it| **it != verb).map(quoted).collect();
-    let of_keys = of_keys.join(", ");
-    format!(r#"{{ verb = [{of_keys}], prefix = "" }}, {{ verb = [{}] }}"#, others.join(", "))
-}
-
-#[test]
-fn every_operation_has_a_row() {
-    let document: Value =
-        serde_json::from_str(include_str!("../../../openapi.json")).expect("a document");
-    let paths = document["paths"].as_object().expect("paths");
-    let all = paths.iter().flat_map(|(path, operations)| {
-        let methods = operations.as_object().expect("operations").keys();
-        methods.map(move |method| format!("{method} {path}"))
-    });
-    let open = ["get /livez", "get /readyz"];
-    let all: BTreeSet<String> = all.filter(|name| !open.contains(&name.as_str())).collect();
-    let rows: BTreeSet<String> = rows().iter().map(Row::name).collect();
-    assert_eq!(all, rows);
 }
 
 #[tokio::test]
@@ -148,7 +25,7 @@ async fn each_operation_refuses_whoever_may_not_and_serves_whoever_may() {
         acting_as("stranger", &all_of(""), "not-w"),
         format!("{}expires = 2020-01-31\n", principal("expired", &all_of(""))),
     ];
-    cast.extend(VERBS.iter().map(|verb| principal(&format!("no-{verb}"), &all_but(verb))));
+    cast.extend(verbs().iter().map(|verb| principal(&format!("no-{verb}"), &all_but(verb))));
     let guarded = Guarded::start(&cast, &[]);
     for path in ["/livez", "/readyz"] {
         assert_eq!(guarded.get("", path).await.status, 200);

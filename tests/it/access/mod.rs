@@ -2,6 +2,8 @@
 
 mod broken;
 pub mod cast;
+mod cells;
+mod cluster;
 mod commands;
 mod jwt;
 mod leaks;
@@ -9,7 +11,12 @@ mod limits;
 mod matrix;
 mod nodes;
 mod property;
+mod reads;
 mod removal;
+mod replay;
+mod rights;
+mod rows;
 #[path = "../../doors/signer.rs"]
 mod signer;
 mod start;
+mod world;

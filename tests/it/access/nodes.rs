@@ -2,21 +2,16 @@
 
 use serde_json::json;
 
-use super::cast::{all_of, principal, write};
+use super::cast::{all_of, call_at, principal, reload, write};
 use crate::{
     nodes::pair::Pair,
-    support::{
-        clock::eventually,
-        harness::{Connection, Grant, Reply},
-    },
+    support::harness::{Connection, Grant, Reply},
 };
 
 /// A call of the node at this URL.
 async fn call(url: &str, token: &str, path: &str, body: &serde_json::Value) -> Reply {
-    let address = url.trim_start_matches("http://").parse().expect("an address");
-    let mut connection = Connection::open(address).await;
     let method = if body.is_null() { "GET" } else { "POST" };
-    super::cast::call(&mut connection, token, method, path, body).await
+    call_at(url, token, method, path, body).await
 }
 
 #[tokio::test]
@@ -30,7 +25,7 @@ async fn a_forwarded_call_has_the_rights_that_both_nodes_give() {
         write(&file(name), &[&common[..], &more].concat());
     }
     let set = |name: &str| format!("auth.file={}", file(name).display());
-    let pair = Pair::nats_with(&[set("a")], &[set("b")], "observer").await;
+    let pair = Pair::nats_with(&[set("a")], &[set("b")], "observer", &[]).await;
     let (a, b) = (pair.a.url.clone(), pair.b.url.clone());
     let acquire = |key: &str| json!({ "key": key, "owner": "w", "ttl_ms": 60_000 });
     let shared = Grant::of(&call(&a, "worker", "/v1/acquire", &acquire("shared/k")).await.ok());
@@ -41,10 +36,7 @@ async fn a_forwarded_call_has_the_rights_that_both_nodes_give() {
     call(&b, "worker", "/v1/heartbeat", &private.proof()).await.ok();
     call(&b, "leaver", "/v1/heartbeat", &left.proof()).await.ok();
     // `a` reads a newer file: the worker has less rights, and the leaver is gone. `b` is stale.
-    write(&file("a"), &[&common[..], &[principal("worker", &narrow)]].concat());
-    pair.a.signal(rustix::process::Signal::HUP);
-    eventually("the file is reloaded", async || pair.a.said().contains("access file reloaded"))
-        .await;
+    reload(&pair.a, &file("a"), &[&common[..], &[principal("worker", &narrow)]].concat()).await;
     call(&b, "worker", "/v1/heartbeat", &shared.proof()).await.ok();
     let refused = call(&b, "worker", "/v1/heartbeat", &private.proof()).await;
     refused.problem(403, "forbidden");

@@ -94,7 +94,7 @@ async fn waits_and_streams_end_with_the_last_day() {
     let (stayer, leaver) = (principal("stayer", &all_of("")), principal("leaver", &all_of("")));
     let principals = [stayer, format!("{leaver}expires = {last_day}\n")];
     let env = [("TENURE_TEST_WALL_OFFSET", file.to_str().expect("UTF-8"))];
-    let guarded = Guarded::start_with(&principals, &env);
+    let guarded = Guarded::configured(&principals, "", &env);
     let busy = json!({ "key": "busy", "owner": "x", "ttl_ms": 600_000 });
     guarded.post("stayer", "/v1/acquire", &busy).await.ok();
     let wait = json!({ "key": "busy", "owner": "w", "ttl_ms": 3_000, "wait_ms": 60_000 });

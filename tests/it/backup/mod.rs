@@ -2,7 +2,7 @@
 
 mod embedded;
 mod file;
-mod node;
+pub mod node;
 mod rotate;
 mod scenario;
 mod shared;

@@ -14,7 +14,7 @@ use crate::{
     backup::{
         node::{Node, Place, eventually},
         scenario::LOST,
-        shared::{Table, lose, nats},
+        shared::{Bucket, Table, lose, nats},
     },
     support::{http, nats_server},
 };
@@ -170,8 +170,7 @@ async fn a_paused_node_does_not_go_on(place: &Place) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_was_paused_while_the_secret_of_its_bucket_was_rotated_stays_frozen() {
-    let server = nats_server::Server::start();
-    a_paused_node_does_not_go_on(&nats(&server)).await;
+    a_paused_node_does_not_go_on(&Bucket::start().place).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,6 +20,19 @@ pub fn nats(server: &nats_server::Server) -> Place {
     Place::new(&["store.kind=nats", &url, "store.nats.replicas=1", TTL])
 }
 
+/// A bucket on a server of its own.
+pub struct Bucket {
+    pub place: Place,
+    _server: nats_server::Server,
+}
+
+impl Bucket {
+    pub fn start() -> Self {
+        let server = nats_server::Server::start();
+        Self { place: nats(&server), _server: server }
+    }
+}
+
 /// The store is lost, after more was granted than the backup knows; `wipe` loses it.
 async fn lose_and_restore(place: &Place, wipe: impl AsyncFnOnce()) {
     let file = place.file("backup.jsonl");
@@ -244,8 +257,7 @@ async fn a_raise_whose_answer_is_lost_is_told_once_the_store_can_be_read() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_epoch_of_a_bucket_is_raised_when_no_node_is_alive() {
-    let server = nats_server::Server::start();
-    raise_after_a_crash(&nats(&server)).await;
+    raise_after_a_crash(&Bucket::start().place).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

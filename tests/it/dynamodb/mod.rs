@@ -11,5 +11,6 @@ pub mod kit;
 mod leave;
 mod nodes;
 mod order;
+mod policy;
 mod streams;
 mod table;

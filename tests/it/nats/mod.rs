@@ -9,5 +9,6 @@ mod harness;
 mod history;
 mod open;
 mod outage;
+mod permissions;
 mod tls;
 mod write;

@@ -4,7 +4,7 @@
 mod addresses;
 mod adoption;
 mod any;
-mod events;
+pub mod events;
 mod forget;
 mod frozen;
 mod gate;

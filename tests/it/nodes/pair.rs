@@ -104,16 +104,21 @@ impl Pair {
         Self::start(Store::DynamoDb(endpoint), sets).await
     }
 
-    /// Two nodes with settings of their own, that `observer` may observe.
-    pub async fn nats_with(of_a: &[String], of_b: &[String], observer: &str) -> Self {
+    /// Two nodes with settings of their own, that `observer` may observe, and more variables of their environment.
+    pub async fn nats_with(
+        of_a: &[String],
+        of_b: &[String],
+        observer: &str,
+        environment: &[(&str, &str)],
+    ) -> Self {
         let server = Server::start();
         let url = format!("store.nats.url={}", server.url());
         let sets = ["store.kind=nats".to_owned(), url, "store.nats.replicas=1".to_owned()];
-        Self::begin(Store::Nats(server), sets.to_vec(), [of_a, of_b], observer).await
+        Self::begin(Store::Nats(server), sets.to_vec(), [of_a, of_b], observer, environment).await
     }
 
     async fn start(store: Store, sets: Vec<String>) -> Self {
-        Self::begin(store, sets, [&[], &[]], "").await
+        Self::begin(store, sets, [&[], &[]], "", &[]).await
     }
 
     async fn begin(
@@ -121,6 +126,7 @@ impl Pair {
         mut sets: Vec<String>,
         [of_a, of_b]: [&[String]; 2],
         observer: &str,
+        environment: &[(&str, &str)],
     ) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         sets.push("node.ttl=2s".to_owned());
@@ -128,8 +134,9 @@ impl Pair {
         sets.push(format!("node.witness={}", witness.display()));
         let policies = dir.path().join("tenure.toml");
         std::fs::write(&policies, POLICIES).expect("a settings file");
+        let environment = [&ENVIRONMENT[..], environment].concat();
         let node = |name: &str, own: &[String]| {
-            let node = Node::new(name, &[&sets, own].concat(), &ENVIRONMENT);
+            let node = Node::new(name, &[&sets, own].concat(), &environment);
             node.configured(&policies).with_token(observer)
         };
         let (mut a, mut b) = (node("a", of_a), node("b", of_b));

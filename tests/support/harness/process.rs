@@ -94,14 +94,6 @@ impl Server {
         Self::on(Dir::Own(tempfile::tempdir().expect("a directory")), owned(sets))
     }
 
-    /// [`Self::with`], and variables of its environment.
-    pub fn in_environment(sets: &[&str], environment: &[(&str, &str)]) -> Self {
-        let dir = Dir::Own(tempfile::tempdir().expect("a directory"));
-        Self::try_on(dir, owned(sets), environment).unwrap_or_else(|stopped| {
-            panic!("the server did not listen ({:?}); it said:\n{}", stopped.status, stopped.said)
-        })
-    }
-
     /// [`Self::with`], at another address.
     pub fn listening(ip: [u8; 4], sets: &[&str]) -> Self {
         let (started, sets) = (Instant::now(), owned(sets));
@@ -113,10 +105,16 @@ impl Server {
 
     /// A new store, and this settings file.
     pub fn configured(config: &str) -> Self {
+        Self::configured_in(config, &[])
+    }
+
+    /// [`Self::configured`], and variables of its environment.
+    pub fn configured_in(config: &str, environment: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         std::fs::write(dir.path().join(CONFIG), config).expect("a settings file");
         let data = dir.path().join(DATA);
-        Self::on(Dir::Configured { data, _home: dir }, Vec::new())
+        let dir = Dir::Configured { data, _home: dir };
+        Self::started(Self::try_on(dir, Vec::new(), environment))
     }
 
     /// Replaces its settings file, which it has not read yet.
@@ -141,7 +139,11 @@ impl Server {
     }
 
     fn on(dir: Dir, sets: Vec<String>) -> Self {
-        Self::try_on(dir, sets, &[]).unwrap_or_else(|stopped| {
+        Self::started(Self::try_on(dir, sets, &[]))
+    }
+
+    fn started(tried: Result<Self, Stopped>) -> Self {
+        tried.unwrap_or_else(|stopped| {
             panic!("the server did not listen ({:?}); it said:\n{}", stopped.status, stopped.said)
         })
     }
