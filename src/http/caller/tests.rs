@@ -4,10 +4,14 @@ use std::{path::Path, sync::Arc, time::Duration};
 
 use tokio::time::timeout;
 
-use super::reading::{Caller, Known};
+use super::{
+    meter::Meter,
+    reading::{Caller, Known},
+};
 use crate::{
     access::{Access, Current, Date},
     clock::{Clock, ManualClock, VirtualClock},
+    telemetry::Metrics,
 };
 
 /// Longer than a principal of these tests lasts.
@@ -21,7 +25,9 @@ fn caller(line: &str, clock: Arc<dyn Clock>) -> Caller {
     let principal = access.by_name("w").unwrap().clone();
     let current = Arc::new(Current::new(access));
     let generation = current.generation();
-    Caller::known(Known { principal, jwt: None, current, generation, usage: Arc::default(), clock })
+    let meter = Arc::new(Meter::new(clock.clone(), Arc::new(Metrics::register("embedded")), 0));
+    let usage = Arc::default();
+    Caller::known(Known { principal, jwt: None, current, generation, usage, meter, clock })
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use utoipa::{
 };
 
 use crate::http::{
-    caller::{Need, need},
+    caller::{Need, need, pace},
     door::{class, is_vital},
 };
 

@@ -309,7 +309,7 @@ async fn a_forwarded_call_is_charged_where_it_entered_and_leases_of_all_nodes_co
     let (slow, fast) = ("rate = 1, connections = 1", "rate = 1000");
     write(&file("a"), &[observer.clone(), limited("worker", slow), limited("few", "held = 1")]);
     write(&file("b"), &[observer, limited("worker", fast), limited("few", "held = 1")]);
-    let pair = Pair::nats_with(&[set("a")], &[set("b")], "observer").await;
+    let pair = Pair::nats_with(&[set("a")], &[set("b")], "observer", &[]).await;
     let (a, b) = (pair.a.url.clone(), pair.b.url.clone());
     // The only connection that the worker may have there.
     let address = a.trim_start_matches("http://").parse().expect("an address");

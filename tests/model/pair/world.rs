@@ -1,11 +1,11 @@
 //! The world around two nodes: two clients, a session of the first, a plugin that fences, and the store that the
 //! nodes share.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use tenure::lease::{
     Answer, Call, Effect, Elsewhere, Env, FenceReport, FenceResult, Input, Moment, NodeRecord,
-    Nonce, Revision, Settled, Token, WriteEffect,
+    Nonce, Record, Revision, Settled, Token, WriteEffect,
 };
 
 use super::{
@@ -221,8 +221,9 @@ impl World {
             Action::News(at, which) => {
                 self.nodes[at].news[which] = false;
                 let cell = self.cells[which].as_ref();
-                let latest =
-                    |(revision, record): &(Revision, _)| (record.seq, record.token(*revision));
+                let latest = |(revision, record): &(Revision, Arc<Record>)| {
+                    (record.seq, record.token(*revision))
+                };
                 let (seq, token) = cell.map_or_else(Default::default, latest);
                 self.step(model, at, which, Input::Stale(Elsewhere::Change { seq, token }));
             }
