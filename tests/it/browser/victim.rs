@@ -151,6 +151,12 @@ impl Victim {
         assert_eq!(orders, None);
     }
 
+    /// How many reads of everything by this path the audit log has.
+    pub fn reads_of(&self, path: &str) -> usize {
+        let lines = self.lines();
+        lines.iter().filter(|line| line["event"] == "read" && line["path"] == path).count()
+    }
+
     fn lines(&self) -> Vec<Value> {
         let text = std::fs::read_to_string(&self.log).expect("an audit log");
         // The last line may be half written.
