@@ -15,6 +15,9 @@ use crate::access::Principal;
 #[derive(Default)]
 pub struct Belongs(RefCell<Option<Tenant>>);
 
+/// In the extensions of a request: its connection ends with the answer.
+pub struct Ends;
+
 struct Tenant {
     principal: Arc<Principal>,
     usage: Arc<Usage>,

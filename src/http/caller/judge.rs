@@ -9,11 +9,11 @@ use actix_web::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 
 use super::{
-    connection::Belongs,
+    connection::{Belongs, Ends},
     cookie::{COOKIE, Cookies},
     identity::{PeerCertificate, PeerUid},
     meter::Meter,
-    needs::{Need, need, pace},
+    needs::{Need, Pace, need, pace},
     reading::{Caller, Known},
     usage::{Kind, Usage, Usages},
 };
@@ -96,8 +96,8 @@ impl Gatekeeper {
         request: &HttpRequest,
         principal: &Arc<Principal>,
     ) -> Result<Arc<Usage>, Problem> {
-        let counts = !was_forwarded(request) && pace(request.method(), request.path()).is_some();
-        let Some(belongs) = request.conn_data::<Belongs>().filter(|_| counts) else {
+        let pace = pace(request.method(), request.path()).filter(|_| !was_forwarded(request));
+        let (Some(pace), Some(belongs)) = (pace, request.conn_data::<Belongs>()) else {
             return Ok(self.usages.of(&principal.name));
         };
         if let Some(usage) = belongs.usage_of(principal) {
@@ -106,6 +106,11 @@ impl Gatekeeper {
         let usage = self.usages.of(&principal.name);
         match belongs.count_for(principal, &usage) {
             Ok(()) => Ok(usage),
+            Err(_) if pace == Pace::Keeps => {
+                // The connections that count may be those of a network that is gone. No lease is lost for them.
+                request.extensions_mut().insert(Ends);
+                Ok(usage)
+            }
             Err(most) => {
                 self.meter.refused(Kind::Connections.limit());
                 Err(Problem::over_connections(&principal.name, most))

@@ -20,7 +20,7 @@ mod reading;
 mod tests;
 mod usage;
 
-pub use connection::Belongs;
+pub use connection::{Belongs, Ends};
 pub use cookie::{COOKIE, Cookies};
 pub use identity::{PeerCertificate, PeerUid};
 pub use judge::Gatekeeper;

@@ -30,7 +30,7 @@ use crate::{
     api::Code,
     http::{
         answer::Problem,
-        caller::{Gatekeeper, keeps},
+        caller::{Ends, Gatekeeper, keeps},
         peer::{Forged, SHED, Seal, Sealed, UNPROVEN},
     },
     telemetry::audit::AuditLog,
@@ -127,7 +127,8 @@ where
             Ok(()) => {
                 let audit = self.door.audit.as_ref();
                 let recording = audit.map(|log| Recording::of(log, request.request()));
-                Either::Left(Served { inner: self.inner.call(request), serving, recording })
+                let ends = request.extensions().contains::<Ends>();
+                Either::Left(Served { inner: self.inner.call(request), serving, ends, recording })
             }
             Err(problem) => {
                 let audit = self.door.audit.clone().filter(|_| !is_full);
@@ -201,6 +202,8 @@ pin_project! {
         #[pin]
         inner: F,
         serving: Option<Serving>,
+        // The connection ends with the answer.
+        ends: bool,
         recording: Option<Recording>,
     }
 }
@@ -224,7 +227,7 @@ where
             if let Some(recording) = this.recording.take() {
                 recording.answered(response);
             }
-            if is_last {
+            if is_last || *this.ends {
                 response.response_mut().head_mut().set_connection_type(ConnectionType::Close);
             }
         }

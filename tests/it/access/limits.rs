@@ -149,6 +149,12 @@ async fn a_connection_beyond_the_limit_ends_with_its_first_answer() {
     names(&refused, "limit-reached", "connections", 2);
     assert_eq!(refused.header("connection"), Some("close"));
     assert!(soon("its end", more.try_receive()).await.is_err());
+    // No lease is lost for connections: a heartbeat is served, and its connection ends all the same.
+    let held = Grant::of(&call(&mut kept[0], "few", "POST", "/v1/acquire", &body).await.ok());
+    let mut more = Connection::open(guarded.server.addr).await;
+    let beat = call(&mut more, "few", "POST", "/v1/heartbeat", &held.proof()).await;
+    assert_eq!((beat.status, beat.header("connection")), (200, Some("close")), "{}", beat.text());
+    assert!(soon("its end", more.try_receive()).await.is_err());
     // Those that count are served, and one that goes makes room.
     for connection in &mut kept {
         pools(connection, "few").await.ok();
