@@ -23,6 +23,7 @@ use crate::{
     http::{
         answer::Problem,
         peer::{PRINCIPAL, was_forwarded},
+        routes::path_of,
     },
     telemetry::{Metrics, audit::Acting},
 };
@@ -58,19 +59,19 @@ impl Gatekeeper {
             return Ok(Caller::anyone().charged(self.meter.charge_address(request)?));
         };
         let (access, generation) = current.load_with_generation();
-        let need = need(request.method(), request.path());
+        let need = need(request.method(), path_of(request));
         let found = self
             .identify(&access, request)
             .map(|found| found.filter(|shown| !shown.principal.expired(self.clock.wall_ms())));
         let Shown { principal, jwt } = match found {
             Ok(Some(shown)) => shown,
+            // Always, whatever others at its address do: a holder whose token was replaced must hear of that in time.
+            Err(problem) if need != Need::Nothing => return Err(problem),
             nobody => {
-                // Whoever guesses tokens is charged too.
                 let charged = self.meter.charge_address(request)?;
                 return match (need, nobody) {
-                    (Need::Nothing, _) => Ok(Caller::nobody().charged(charged)),
-                    (_, Err(problem)) => Err(problem),
                     (Need::Account | Need::Right(_), Ok(_)) => Err(Problem::unauthenticated()),
+                    _ => Ok(Caller::nobody().charged(charged)),
                 };
             }
         };
@@ -96,7 +97,7 @@ impl Gatekeeper {
         request: &HttpRequest,
         principal: &Arc<Principal>,
     ) -> Result<Arc<Usage>, Problem> {
-        let pace = pace(request.method(), request.path()).filter(|_| !was_forwarded(request));
+        let pace = pace(request.method(), path_of(request)).filter(|_| !was_forwarded(request));
         let (Some(pace), Some(belongs)) = (pace, request.conn_data::<Belongs>()) else {
             return Ok(self.usages.of(&principal.name));
         };

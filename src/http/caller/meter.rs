@@ -15,7 +15,7 @@ use super::{address_rates::AddressRates, needs::pace, rate::Cell, usage::Usage};
 use crate::{
     access::Principal,
     clock::{Chance, Clock, Entropy as _, SystemEntropy},
-    http::{answer::Problem, peer::was_forwarded},
+    http::{answer::Problem, peer::was_forwarded, routes::path_of},
     telemetry::{LimitKind, Metrics},
 };
 
@@ -52,7 +52,7 @@ impl Meter {
     ) -> Result<Option<Arc<Cell>>, Problem> {
         let rate = principal.limit().rate.and_then(NonZeroU32::new);
         let Some(rate) = rate.filter(|_| !was_forwarded(request)) else { return Ok(None) };
-        let Some(pace) = pace(request.method(), request.path()) else { return Ok(None) };
+        let Some(pace) = pace(request.method(), path_of(request)) else { return Ok(None) };
         let cell = usage.cells().of(pace, rate, &self.clock);
         match cell.pay() {
             Ok(()) => Ok(Some(cell)),
@@ -69,7 +69,7 @@ impl Meter {
     /// The callers at the address call more often than they may.
     pub fn charge_address(&self, request: &HttpRequest) -> Result<Option<Arc<Cell>>, Problem> {
         let Some(addresses) = &self.addresses else { return Ok(None) };
-        if was_forwarded(request) || pace(request.method(), request.path()).is_none() {
+        if was_forwarded(request) || pace(request.method(), path_of(request)).is_none() {
             return Ok(None);
         }
         let Some(peer) = request.peer_addr() else { return Ok(None) };

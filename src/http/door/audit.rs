@@ -16,6 +16,7 @@ use crate::{
     http::{
         answer::ProblemCode,
         peer::{FORWARDED_FOR, was_forwarded},
+        routes::path_of,
     },
     telemetry::audit::{Acting, AuditEntry, AuditEvent, AuditLog, Subject, bounded},
 };
@@ -37,7 +38,7 @@ pub struct Recording {
 impl Recording {
     /// Follows a call that the door admits.
     pub fn of(log: &Arc<AuditLog>, request: &HttpRequest) -> Self {
-        let entry = event(request.method(), request.path()).map(|event| entry(event, request));
+        let entry = event(request.method(), path_of(request)).map(|event| entry(event, request));
         Self { log: log.clone(), entry }
     }
 
@@ -114,7 +115,7 @@ fn entry(event: AuditEvent, request: &HttpRequest) -> AuditEntry {
     let peer = request.peer_addr();
     let asked = request.headers().get(FORWARDED_FOR).filter(|_| was_forwarded(request));
     let asked = asked.and_then(|asked: &HeaderValue| asked.to_str().ok());
-    let path = request.path();
+    let path = path_of(request);
     AuditEntry {
         event,
         principal: None,

@@ -32,6 +32,7 @@ use crate::{
         answer::Problem,
         caller::{Ends, Gatekeeper, keeps},
         peer::{Forged, SHED, Seal, Sealed, UNPROVEN},
+        routes::path_of,
     },
     telemetry::audit::AuditLog,
 };
@@ -117,7 +118,8 @@ where
     fn call(&self, request: ServiceRequest) -> Self::Future {
         let seat = request.conn_data::<Rc<Seat>>();
         let serving = seat.map(Seat::serve);
-        let is_full = seat.is_some_and(|seat| seat.is_reserved()) && !is_vital(request.path());
+        let is_full =
+            seat.is_some_and(|seat| seat.is_reserved()) && !is_vital(path_of(request.request()));
         let judged = if is_full {
             Err(Problem::too_many_connections())
         } else {

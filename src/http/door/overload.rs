@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use super::{classes::class, lag::Lag};
 use crate::{
     clock::{Chance, Entropy as _, SystemEntropy},
-    http::answer::Problem,
+    http::{answer::Problem, routes::path_of},
     manager::Manager,
 };
 
@@ -114,7 +114,9 @@ impl Overload {
             self.wake.notify_one();
         }
         let Some(shedding) = &self.shedding else { return Ok(()) };
-        let Some(class) = class(request.method(), request.path()) else { return Ok(()) };
+        let Some(class) = class(request.method(), path_of(request.request())) else {
+            return Ok(());
+        };
         let is_late = !shedding.lag.is_zero() && self.lag.get().is_over();
         let is_full = shedding.writes > 0 && shedding.manager.writes_waiting() > shedding.writes;
         if !is_late && !is_full {

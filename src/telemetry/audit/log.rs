@@ -15,7 +15,7 @@ use metrics::{Counter, counter};
 
 use super::{
     chain::{Head, Said},
-    entry::AuditEntry,
+    entry::{AuditEntry, AuditEvent},
     trail::{AuditError, Trail},
 };
 use crate::{clock::Clock, lease::Moment};
@@ -26,6 +26,9 @@ const QUEUE: usize = 4096;
 const SETTLE: Duration = Duration::from_secs(1);
 /// How often the ordinary log has the digest of the last line.
 const HEAD_EVERY: Duration = Duration::from_secs(60);
+/// How many lines a second may have of refused callers whom nobody knows. They must not push the lines of others out of
+/// the files that are kept.
+const UNKNOWN: u32 = 50;
 /// How often the ordinary log says that lines are lost.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
@@ -41,6 +44,8 @@ pub struct AuditLog {
     lost: Arc<AtomicU64>,
     lost_total: Counter,
     clock: Arc<dyn Clock>,
+    /// When the present second began, and how many lines of unknown callers it has.
+    unknown: Mutex<(Moment, u32)>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -75,16 +80,29 @@ impl AuditLog {
         };
         let spawned = std::thread::Builder::new().name("audit".into()).spawn(|| writer.run(lines));
         let writer = spawned.map_err(|source| AuditError::Io { path: path.to_owned(), source })?;
-        Ok(Self { queue, lost, lost_total, clock, writer: Mutex::new(Some(writer)) })
+        let unknown = Mutex::new((now, 0));
+        Ok(Self { queue, lost, lost_total, clock, unknown, writer: Mutex::new(Some(writer)) })
     }
 
-    /// Records a call. Never waits: if the writer cannot keep up, the line is lost and counted.
+    /// Records a call. Never waits: if the writer cannot keep up, the line is lost and counted. So is that of a refused
+    /// caller whom nobody knows, beyond [`UNKNOWN`] in one second.
     pub fn record(&self, entry: AuditEntry) {
+        let is_unknown = entry.event == AuditEvent::Refused && entry.principal.is_none();
         let line = Message::Line(self.clock.wall_ms(), Box::new(entry));
-        if self.queue.try_send(line).is_err() {
+        if (is_unknown && !self.is_room_for_unknown()) || self.queue.try_send(line).is_err() {
             self.lost.fetch_add(1, Ordering::Relaxed);
             self.lost_total.increment(1);
         }
+    }
+
+    fn is_room_for_unknown(&self) -> bool {
+        let now = self.clock.now();
+        let mut second = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.since(second.0) >= Duration::from_secs(1) {
+            *second = (now, 0);
+        }
+        second.1 = second.1.saturating_add(1);
+        second.1 <= UNKNOWN
     }
 
     /// Writes what waits, and ends. Blocks. Lines that are recorded later are lost.

@@ -74,6 +74,26 @@ impl Place {
     }
 }
 
+#[test]
+fn strangers_do_not_push_the_lines_of_others_out() {
+    let (place, clock) = (Place::new(), Arc::new(ManualClock::new()));
+    let log = AuditLog::open(&place.path, 1 << 20, 3, clock.clone()).expect("opened");
+    let refused = || AuditEntry { event: AuditEvent::Refused, ..entry("stranger") };
+    for _ in 0..200 {
+        log.record(refused());
+    }
+    log.record(AuditEntry { principal: Some("known".into()), ..refused() });
+    log.record(entry("order"));
+    clock.advance(std::time::Duration::from_secs(1));
+    log.record(refused());
+    log.close();
+    let text = place.text();
+    let count = |part: &str| text.lines().filter(|line| line.contains(part)).count();
+    assert_eq!((count("stranger"), count("known"), count("order")), (52, 1, 1), "{text}");
+    assert!(text.contains("\"lost\":150"), "{text}");
+    assert!(place.verify().is_ok());
+}
+
 fn size(path: &Path) -> u64 {
     fs::metadata(path).expect("a file").len()
 }

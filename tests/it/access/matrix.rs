@@ -38,9 +38,12 @@ async fn each_operation_refuses_whoever_may_not_and_serves_whoever_may() {
             assert_eq!(reply.problem(401, "unauthenticated"), unknown, "{name} by {token:?}");
             assert_eq!(reply.header("www-authenticate"), Some("Bearer"));
         }
-        let reply = row.call(&guarded, &format!("no-{}", row.verb)).await;
-        let detail = reply.problem(403, "forbidden")["detail"].clone();
-        assert!(detail.as_str().is_some_and(|it| it.contains(row.verb)), "{name}: {detail}");
+        let (without, method) = (format!("no-{}", row.verb), row.method.to_uppercase());
+        for path in [row.target(), row.disguised()] {
+            let reply = guarded.call(&without, &method, &path, &row.body).await;
+            let detail = reply.problem(403, "forbidden")["detail"].clone();
+            assert!(detail.as_str().is_some_and(|it| it.contains(row.verb)), "{path}: {detail}");
+        }
         let reply = row.call(&guarded, "elsewhere").await;
         match row.by {
             By::Key | By::KeyAndOwner | By::AllKeys => drop(reply.problem(403, "forbidden")),
