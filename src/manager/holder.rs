@@ -71,9 +71,8 @@ impl Manager {
         leases: impl Iterator<Item = (&'a str, LeaseId)>,
         asked: impl Into<Asked>,
     ) -> Vec<Result<Alive, HolderError>> {
-        let beat = |lease_id| Heartbeat { lease_id, value: None, ttl_ms: None };
         let asked = asked.into();
-        join_all(leases.map(|(key, id)| self.heartbeat(key, beat(id), asked))).await
+        join_all(leases.map(|(key, id)| self.heartbeat(key, Heartbeat::new(id), asked))).await
     }
 
     /// Releases a lease. `Ok(false)`: the tenure was already over.
