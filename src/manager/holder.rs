@@ -48,8 +48,8 @@ impl Manager {
         result.map_err(|error| error.blaming(beat.value.as_deref()))
     }
 
-    /// Sends a heartbeat without checking or counting it. It may revive a tenure if its principal's limit allows one more
-    /// lease.
+    /// Sends a heartbeat without checking or counting it. It may revive a tenure if the limit of its principal allows
+    /// one more lease.
     pub(super) async fn keep_alive(
         &self,
         key: &str,

@@ -46,7 +46,8 @@ impl Manager {
         Claim::of_holder(&self.coordinator.quotas, proof.principal(), key)
     }
 
-    /// A transfer is done. As long as it keeps the key for a successor, the key counts for the principal that offers it.
+    /// A transfer is done. As long as it keeps the key for a successor, the key counts for the principal that offered
+    /// it.
     pub(super) fn transferred(&self, claim: Claim, key: &str, transfer: &Transfer, view: &View) {
         if view.offered_to.is_none() {
             return;

@@ -1,8 +1,8 @@
 //! What one principal holds of a kind, leases or sessions.
 //!
 //! Guarantees: a key counts once, whoever tells of it and how often. What the feed tells counts, in its order. A grant
-//! that this node tells of itself does not count if the feed told of its end before. A key that the principal offers to a
-//! successor counts until the feed tells of a later grant, or the offer is over.
+//! that this node tells of itself does not count if the feed told of its end before. A key that the principal offers to
+//! a successor counts until the feed tells of a later grant, or the offer is over.
 //!
 //! Assumes: marks are digests of 64 bits under a secret key, so no two keys in one account have the same one.
 
