@@ -87,7 +87,7 @@ fn actors(criterion: &mut Criterion) {
     group.bench_function("64 heartbeats", |bench| {
         bench.iter(|| {
             system.block_on(join_all(held[..BATCH].iter().map(|(key, lease_id)| {
-                let beat = Heartbeat { lease_id: *lease_id, value: None, ttl_ms: None };
+                let beat = Heartbeat::new(*lease_id);
                 manager.heartbeat(key, beat, manager.now())
             })))
         });

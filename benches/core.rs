@@ -111,7 +111,7 @@ fn core(criterion: &mut Criterion) {
     let lease_id = world.acquire(&mut lease);
     criterion.bench_function("heartbeat", |bench| {
         bench.iter(|| {
-            let beat = Heartbeat { lease_id, value: None, ttl_ms: None };
+            let beat = Heartbeat::new(lease_id);
             black_box(world.call(&mut lease, Request::Heartbeat(beat)))
         });
     });

@@ -54,7 +54,7 @@ async fn work(
         // What this worker sends elsewhere goes with the token: who keeps the highest that it saw can refuse
         // a worker that is late.
         for (key, grant) in &mine {
-            let beat = Heartbeat { lease_id: grant.lease_id, value: None, ttl_ms: None };
+            let beat = Heartbeat::new(grant.lease_id);
             if let Err(lost) = manager.heartbeat(key.as_str(), beat, manager.now()).await {
                 println!("{name} lost {key}: {lost}");
             }

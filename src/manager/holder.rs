@@ -48,15 +48,22 @@ impl Manager {
         result.map_err(|error| error.blaming(beat.value.as_deref()))
     }
 
-    /// Sends a heartbeat without checking or counting it.
+    /// Sends a heartbeat without checking or counting it. It may revive a tenure if the limit of its principal allows
+    /// one more lease.
     pub(super) async fn keep_alive(
         &self,
         key: &str,
         beat: &Heartbeat,
         asked: Asked,
     ) -> Result<Alive, HolderError> {
-        match self.ask(key, asked, || Request::Heartbeat(beat.clone())).await? {
+        let claim = self.claim_to_revive(beat.lease_id, key, asked);
+        let may_revive = beat.may_revive && claim.is_some();
+        let make = || Request::Heartbeat(Heartbeat { may_revive, ..beat.clone() });
+        match self.ask(key, asked, make).await? {
             Answer::Alive { token, valid_for_ms, revived } => {
+                if let Some(claim) = claim {
+                    claim.end(Some(token));
+                }
                 Ok(Alive { token, valid_for_ms, revived })
             }
             Answer::Lost(lost) => Err(HolderError::Lost(lost)),
@@ -71,9 +78,8 @@ impl Manager {
         leases: impl Iterator<Item = (&'a str, LeaseId)>,
         asked: impl Into<Asked>,
     ) -> Vec<Result<Alive, HolderError>> {
-        let beat = |lease_id| Heartbeat { lease_id, value: None, ttl_ms: None };
         let asked = asked.into();
-        join_all(leases.map(|(key, id)| self.heartbeat(key, beat(id), asked))).await
+        join_all(leases.map(|(key, id)| self.heartbeat(key, Heartbeat::new(id), asked))).await
     }
 
     /// Releases a lease. `Ok(false)`: the tenure was already over.
@@ -128,9 +134,13 @@ impl Manager {
             self.check_ttl(key, "offer_ms", offer_ms)?;
         }
         check_value(transfer.value.as_deref())?;
+        let claim = self.claim_of_holder(transfer.lease_id, key);
         let make = || Request::Transfer(Box::new(transfer.clone()));
         match self.ask(key, asked.into(), make).await? {
-            Answer::Done(view) => Ok(*view),
+            Answer::Done(view) => {
+                self.transferred(claim, key, &transfer, &view);
+                Ok(*view)
+            }
             Answer::Lost(lost) => Err(HolderError::Lost(lost)),
             other => {
                 let error = CallError::of("transfer", other);

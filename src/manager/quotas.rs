@@ -1,10 +1,12 @@
 //! How many leases and sessions each principal may have.
 
-use super::{Manager, error::CallError};
+use std::time::Duration;
+
+use super::{Asked, Manager, error::CallError};
 use crate::{
     access::Access,
     actor::{Claim, OverQuota, Places, Quota},
-    lease::{Key, Owner},
+    lease::{Key, LeaseId, Owner, Transfer, View},
 };
 
 impl Manager {
@@ -21,12 +23,39 @@ impl Manager {
 
     /// Begins a call that may be granted a key.
     pub(super) fn claim(&self, owner: &Owner, key: &Key) -> Result<Claim, CallError> {
-        Claim::begin(&self.coordinator.quotas, owner, key).map_err(|over| self.over(over))
+        let (quotas, principal) = (&self.coordinator.quotas, owner.principal_digest());
+        Claim::begin(quotas, principal, key.as_str(), self.now()).map_err(|over| self.over(over))
     }
 
     /// Begins a call that may be granted up to `wanted` keys.
     pub(super) fn claims(&self, owner: &Owner, wanted: usize) -> Result<Places, CallError> {
-        Places::take(&self.coordinator.quotas, owner, wanted).map_err(|over| self.over(over))
+        let taken = Places::take(&self.coordinator.quotas, owner, wanted, self.now());
+        taken.map_err(|over| self.over(over))
+    }
+
+    /// Begins a heartbeat, which may revive a tenure that counts no longer. `None`: the limit leaves no room for that.
+    /// The heartbeat is served all the same, as the tenure may go on: what is counted may be late or incomplete.
+    pub(super) fn claim_to_revive(&self, proof: LeaseId, key: &str, asked: Asked) -> Option<Claim> {
+        // A session is never revived.
+        let principal = proof.principal().filter(|_| !key.starts_with(Key::session_prefix()));
+        Claim::begin(&self.coordinator.quotas, principal, key, asked.received).ok()
+    }
+
+    /// Begins a transfer.
+    pub(super) fn claim_of_holder(&self, proof: LeaseId, key: &str) -> Claim {
+        Claim::of_holder(&self.coordinator.quotas, proof.principal(), key)
+    }
+
+    /// A transfer is done. As long as it keeps the key for a successor, the key counts for the principal that offered
+    /// it.
+    pub(super) fn transferred(&self, claim: Claim, key: &str, transfer: &Transfer, view: &View) {
+        if view.offered_to.is_none() {
+            return;
+        }
+        // An offer that waits for a fence is not under way yet.
+        let longest_ms = || self.coordinator.policy_table().of(key).0.ttl.max_ms;
+        let span_ms = view.expires_in_ms.or(transfer.offer_ms).unwrap_or_else(longest_ms);
+        claim.end_with_offer(view.token, self.now() + Duration::from_millis(span_ms));
     }
 
     fn over(&self, OverQuota { limit, most }: OverQuota) -> CallError {

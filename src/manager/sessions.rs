@@ -196,8 +196,7 @@ impl Manager {
         asked: Asked,
     ) -> Result<(std::sync::Arc<Session>, u64), SessionError> {
         let key = Key::of_session(id.digest);
-        let beat = Heartbeat { lease_id: id.proof, value: None, ttl_ms: None };
-        let alive = self.heartbeat(key.as_str(), beat, asked).await?;
+        let alive = self.heartbeat(key.as_str(), Heartbeat::new(id.proof), asked).await?;
         let mut session = self.coordinator.sessions.get(id.digest);
         for _ in 0..ATTACH_TRIES {
             if session.is_some() {

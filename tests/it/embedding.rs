@@ -102,7 +102,7 @@ async fn what_was_granted_survives_a_stop_and_a_waiter_is_served_on_any_runtime(
         (view.token, view.owner.as_ref().map(Owner::as_str)),
         (first.view.token, Some("w1"))
     );
-    let beat = Heartbeat { lease_id: first.lease_id, value: None, ttl_ms: None };
+    let beat = Heartbeat::new(first.lease_id);
     let alive = tenure.heartbeat("job", beat, tenure.now()).await.expect("it is still w1's");
     assert_eq!(alive.token, first.view.token);
 

@@ -148,10 +148,9 @@ pub async fn hold(me: &Worker, mut held: Vec<Held>) {
 async fn beat(me: &Worker, mut held: Held) -> Option<Held> {
     let ttl_ms = me.per_mille(120).then(|| a_ttl(me));
     let value = me.per_mille(100).then(|| "on it".into());
-    let ask = Ask::Beat(held.key.clone(), Heartbeat { lease_id: held.id, value, ttl_ms });
+    let ask = Ask::Beat(held.key.clone(), Heartbeat { value, ttl_ms, ..Heartbeat::new(held.id) });
     let restless = me.arena.plan.restless;
-    let plain = Heartbeat { lease_id: held.id, value: None, ttl_ms: None };
-    let plain = Ask::Beat(held.key.clone(), plain);
+    let plain = Ask::Beat(held.key.clone(), Heartbeat::new(held.id));
     for again in [false, true] {
         let ask = if again && restless { &plain } else { &ask };
         let answer = me.call(Op::Heartbeat, held.key.as_str(), ask).await;

@@ -9,7 +9,7 @@ use super::{
     account::{Account, Mark},
     known::{AccountId, OverQuota, Quotas},
 };
-use crate::lease::{Key, Owner, Token};
+use crate::lease::{Key, Moment, Owner, PrincipalDigest, Token};
 
 /// A call in progress for one key. Its drop ends the call.
 pub struct Claim(Option<Begun>);
@@ -40,16 +40,44 @@ impl Claim {
     /// Begins a call for a key.
     ///
     /// # Errors
-    /// The owner's principal has as many as it may, and this key would be one more.
-    pub fn begin(quotas: &Arc<Quotas>, owner: &Owner, key: &Key) -> Result<Self, OverQuota> {
-        let Some(principal) = owner.principal_digest() else { return Ok(Self(None)) };
-        let account = AccountId::of(principal, key.as_str());
-        let mark = quotas.mark(key.as_str());
-        let begin = |known: &mut Account, most: u32, _: u32| (known.begin(mark, size(most)), most);
+    /// The principal has as many as it may, and this key would be one more.
+    pub fn begin(
+        quotas: &Arc<Quotas>,
+        principal: Option<PrincipalDigest>,
+        key: &str,
+        now: Moment,
+    ) -> Result<Self, OverQuota> {
+        let begin = |known: &mut Account, mark, most| known.begin(mark, most, now);
+        Self::within(quotas, principal, key, begin)
+    }
+
+    /// Begins the call of a holder that hands its key over. No limit refuses it.
+    pub fn of_holder(quotas: &Arc<Quotas>, principal: Option<PrincipalDigest>, key: &str) -> Self {
+        let begin = |known: &mut Account, mark, _: usize| {
+            known.enter(mark);
+            true
+        };
+        Self::within(quotas, principal, key, begin).unwrap_or(Self(None))
+    }
+
+    fn within(
+        quotas: &Arc<Quotas>,
+        principal: Option<PrincipalDigest>,
+        key: &str,
+        begin: impl FnOnce(&mut Account, Mark, usize) -> bool,
+    ) -> Result<Self, OverQuota> {
+        let Some(principal) = principal else { return Ok(Self(None)) };
+        let account = AccountId::of(principal, key);
+        let begin = |known: &mut Account, most: u32, _: u32| {
+            let mark = quotas.mark(key);
+            (begin(known, mark, size(most)), mark, most)
+        };
         match quotas.with(account, begin) {
             None => Ok(Self(None)),
-            Some((false, most)) => Err(over(account, most)),
-            Some((true, _)) => Ok(Self(Some(Begun { quotas: quotas.clone(), account, mark }))),
+            Some((false, _, most)) => Err(over(account, most)),
+            Some((true, mark, _)) => {
+                Ok(Self(Some(Begun { quotas: quotas.clone(), account, mark })))
+            }
         }
     }
 
@@ -57,6 +85,13 @@ impl Claim {
     pub fn end(mut self, granted: Option<Token>) {
         if let Some(begun) = self.0.take() {
             begun.end(granted);
+        }
+    }
+
+    /// The call ended this tenure, and offers the key until the offer is over.
+    pub fn end_with_offer(self, token: Token, over: Moment) {
+        if let Some(Begun { quotas, account, mark }) = &self.0 {
+            quotas.with(*account, |known, _, _| known.offered(*mark, token, over));
         }
     }
 }
@@ -81,10 +116,16 @@ impl Places {
     ///
     /// # Errors
     /// The owner's principal has as many as it may.
-    pub fn take(quotas: &Arc<Quotas>, owner: &Owner, wanted: usize) -> Result<Self, OverQuota> {
+    pub fn take(
+        quotas: &Arc<Quotas>,
+        owner: &Owner,
+        wanted: usize,
+        now: Moment,
+    ) -> Result<Self, OverQuota> {
         let Some(principal) = owner.principal_digest() else { return Ok(Self(None)) };
         let account = AccountId::of_leases(principal);
-        let take = |known: &mut Account, most: u32, _: u32| (known.take(wanted, size(most)), most);
+        let take =
+            |known: &mut Account, most: u32, _: u32| (known.take(wanted, size(most), now), most);
         match quotas.with(account, take) {
             None => Ok(Self(None)),
             Some((0, most)) => Err(over(account, most)),
@@ -149,7 +190,13 @@ fn size(most: u32) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{actor::quotas::Quota, lease::Principal, telemetry::LimitKind};
+    use crate::{
+        actor::quotas::Quota,
+        lease::{Change, ChangeKind, Principal},
+        telemetry::LimitKind,
+    };
+
+    const NOW: Moment = Moment(50);
 
     fn quotas(held: u32) -> (Arc<Quotas>, Owner) {
         let (quotas, principal) = (Arc::new(Quotas::default()), Principal::new("p"));
@@ -164,7 +211,8 @@ mod tests {
     #[test]
     fn a_call_counts_until_it_ends_and_its_grant_from_then_on() {
         let (quotas, owner) = quotas(1);
-        let begin = |name: &str| Claim::begin(&quotas, &owner, &key(name));
+        let principal = owner.principal_digest();
+        let begin = |name: &str| Claim::begin(&quotas, principal, name, NOW);
         let over = OverQuota { limit: LimitKind::Held, most: 1 };
         let first = begin("a").expect("the first");
         assert_eq!(begin("b").err(), Some(over));
@@ -174,20 +222,49 @@ mod tests {
         assert!(begin("b").is_ok(), "it has that one");
         quotas.released(quotas.standing(owner.principal_digest(), "b"));
         assert!(begin("a").is_ok());
-        let session = |digest| Key::of_session(crate::lease::Nonce(digest));
-        let session_one = Claim::begin(&quotas, &owner, &session(1)).expect("a session");
-        let refused = Claim::begin(&quotas, &owner, &session(2)).err();
+        let session = |digest| {
+            let key = Key::of_session(crate::lease::Nonce(digest));
+            Claim::begin(&quotas, principal, key.as_str(), NOW)
+        };
+        let session_one = session(1).expect("a session");
+        let refused = session(2).err();
         assert_eq!(refused, Some(OverQuota { limit: LimitKind::Sessions, most: 1 }));
         session_one.end(None);
-        let nobody = Owner::new("w").expect("an owner");
-        assert!(Claim::begin(&quotas, &nobody, &key("z")).is_ok());
+        assert!(Claim::begin(&quotas, None, "z", NOW).is_ok());
+    }
+
+    #[test]
+    fn an_offer_counts_until_another_principal_is_granted_the_key() {
+        let (quotas, owner) = quotas(1);
+        let principal = owner.principal_digest();
+        let begin = |name: &str| Claim::begin(&quotas, principal, name, NOW);
+        let change = |kind, owner: Option<&Owner>, token: u64, before: &Owner| Change {
+            kind,
+            seq: 1,
+            owner: owner.cloned(),
+            token: Token(token),
+            previous: Some((before.clone(), Token(4))),
+            reason: None,
+            actor: None,
+            session: None,
+        };
+        begin("a").expect("a place").end(Some(Token(4)));
+        // No limit refuses a holder's call, and one that offers nothing leaves nothing.
+        drop(Claim::of_holder(&quotas, principal, "b"));
+        Claim::of_holder(&quotas, principal, "a").end_with_offer(Token(4), Moment::NEVER);
+        quotas.heard(&key("a"), &change(ChangeKind::Transferred, None, 4, &owner));
+        assert!(begin("b").is_err() && begin("a").is_ok());
+        let other = Owner::new("v").expect("an owner");
+        quotas.heard(&key("a"), &change(ChangeKind::Granted, Some(&other), 9, &owner));
+        assert!(begin("b").is_ok());
     }
 
     #[test]
     fn a_call_for_several_keys_takes_what_is_left() {
         let (quotas, owner) = quotas(3);
-        let take = |wanted| Places::take(&quotas, &owner, wanted);
-        Claim::begin(&quotas, &owner, &key("a")).expect("a place").end(Some(Token(4)));
+        let take = |wanted| Places::take(&quotas, &owner, wanted, NOW);
+        let first = Claim::begin(&quotas, owner.principal_digest(), "a", NOW);
+        first.expect("a place").end(Some(Token(4)));
         let places = take(10).expect("what is left");
         assert_eq!((places.of(10), take(1).is_err()), (2, true));
         places.choose(&key("b")).end(None);

@@ -127,11 +127,16 @@ impl Quotas {
             {
                 self.with(account, |account, _, _| account.ended(mark, *token));
             }
-        } else if change.kind == ChangeKind::Granted
-            && let Some(account) = change.owner.as_ref().and_then(account)
-        {
-            let token = change.token;
-            self.with(account, |account, _, reading| account.granted(mark, token, reading));
+        } else if change.kind == ChangeKind::Granted {
+            let (token, to) = (change.token, change.owner.as_ref().and_then(account));
+            let before = change.previous.as_ref().and_then(|(owner, _)| account(owner));
+            // Another principal has it now. If the one before offered it, the offer is over.
+            if let Some(before) = before.filter(|before| Some(*before) != to) {
+                self.with(before, |account, _, _| account.ended(mark, token));
+            }
+            if let Some(to) = to {
+                self.with(to, |account, _, reading| account.granted(mark, token, reading));
+            }
         }
     }
 

@@ -48,7 +48,8 @@ pub fn read_heartbeat(caller: &Caller, body: &HeartbeatBody) -> Result<Heartbeat
     batch::check_key(&body.key)?;
     caller.may(Verb::Hold, &body.key)?;
     let lease_id = caller.lease_id(&body.lease_id)?;
-    Ok(Heartbeat { lease_id, value: body.value.as_deref().map(Into::into), ttl_ms: body.ttl_ms })
+    let value = body.value.as_deref().map(Into::into);
+    Ok(Heartbeat { value, ttl_ms: body.ttl_ms, ..Heartbeat::new(lease_id) })
 }
 
 /// Send the heartbeats of many leases in one call.

@@ -85,6 +85,16 @@ pub struct Heartbeat {
     pub value: Option<Box<str>>,
     /// A new ttl in milliseconds.
     pub ttl_ms: Option<u64>,
+    /// R11: the heartbeat may revive a tenure that expired. Without that, it only keeps a tenure that goes on.
+    pub may_revive: bool,
+}
+
+impl Heartbeat {
+    /// A heartbeat that keeps or revives the lease and changes nothing else.
+    #[must_use]
+    pub fn new(lease_id: LeaseId) -> Self {
+        Self { lease_id, value: None, ttl_ms: None, may_revive: true }
+    }
 }
 
 /// A release: the holder ends the tenure.

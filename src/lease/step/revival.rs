@@ -7,7 +7,8 @@ use crate::lease::{
 };
 
 impl<C: Caller> Lease<C> {
-    /// R11: an expired tenure continues under its token, as long as no other owner took the key.
+    /// R11: an expired tenure continues under its token, as long as no other owner took the key and the heartbeat may
+    /// revive it.
     pub(super) fn revive_or_refuse(
         &mut self,
         call: Call<C>,
@@ -16,7 +17,8 @@ impl<C: Caller> Lease<C> {
     ) {
         let Request::Heartbeat(beat) = &call.request else { return };
         let lost = self.lost(beat.lease_id, env);
-        let revives = env.context.rules.a_tenure_may_be_revived(self.record.state, lost);
+        let revives =
+            beat.may_revive && env.context.rules.a_tenure_may_be_revived(self.record.state, lost);
         let previous = self.record.previous.as_ref();
         let outlived = previous.is_some_and(|ended| Self::is_outlived(ended.tenure.token, env));
         if !revives || outlived || self.is_spent_session(env) {

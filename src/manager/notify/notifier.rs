@@ -148,7 +148,7 @@ impl Notifier {
     async fn beat(&self, tenure: &Tenure) -> Result<(), HolderError> {
         let asked = self.manager.now();
         let (value, position) = tenure.unstored().unzip();
-        let beat = Heartbeat { lease_id: tenure.lease_id, value, ttl_ms: None };
+        let beat = Heartbeat { value, ..Heartbeat::new(tenure.lease_id) };
         let alive = self.manager.keep_alive(self.key.as_str(), &beat, asked.into()).await?;
         tenure.until.set(asked + Duration::from_millis(alive.valid_for_ms));
         if position.is_some() {

@@ -34,7 +34,7 @@ async fn p99(tenure: &Tenure, span: Duration) -> Duration {
         let grant = tenure.acquire(&one("mine", "w", 60_000), tenure.now()).await.expect("a grant");
         took.push(at.elapsed());
         let at = Instant::now();
-        let beat = Heartbeat { lease_id: grant.lease_id, value: None, ttl_ms: None };
+        let beat = Heartbeat::new(grant.lease_id);
         tenure.heartbeat("mine", beat, tenure.now()).await.expect("it is mine");
         took.push(at.elapsed());
         let at = Instant::now();

@@ -264,6 +264,72 @@ async fn a_call_that_waits_counts_and_what_ran_out_does_not() {
 }
 
 #[tokio::test]
+async fn a_heartbeat_revives_no_lease_beyond_the_limit() {
+    let guarded = Guarded::start(&[limited("few", "held = 1"), free()], &[]);
+    let post = async |path: &str, body: &Value| guarded.post("few", path, body).await;
+    // An acquire that is served once the lease before it has run out.
+    let acquired = async |key: &str, ttl_ms: u64| {
+        let mut body = acquire(key);
+        body["ttl_ms"] = ttl_ms.into();
+        let mut granted = None;
+        eventually("there is room", async || {
+            let reply = post("/v1/acquire", &body).await;
+            granted = (reply.status == 200).then(|| Grant::of(&reply.ok()));
+            granted.is_some()
+        })
+        .await;
+        granted.expect("a grant")
+    };
+    let (a, c) = (acquired("a", 300).await, acquired("c", 300).await);
+    let b = acquired("b", 60_000).await;
+    let lost = post("/v1/heartbeat", &a.proof()).await.problem(409, "lease-lost");
+    assert_eq!(lost["reason"], "expired");
+    post("/v1/heartbeat", &b.proof()).await.ok();
+    post("/v1/release", &b.proof()).await.ok();
+    // There is room for one of them, and it counts again.
+    let batch = json!({ "leases": [a.proof(), c.proof()] });
+    let answer = post("/v1/heartbeats", &batch).await.ok();
+    let results = answer["results"].as_array().expect("results");
+    let is_revived = |result: &&Value| result["status"] == 200 && result["revived"] == true;
+    assert_eq!(results.iter().filter(is_revived).count(), 1, "{answer}");
+    let revived = if is_revived(&&results[0]) { &a } else { &c };
+    let longer = revived.proof_and(json!({ "ttl_ms": 60_000 }));
+    post("/v1/heartbeat", &longer).await.ok();
+    names(&post("/v1/acquire", &acquire("b")).await, "limit-reached", "held", 1);
+}
+
+#[tokio::test]
+async fn a_key_that_a_principal_offers_counts_until_the_offer_is_over() {
+    let guarded = Guarded::start(&[limited("few", "held = 1"), free()], &[]);
+    let offer = async |key: &str, to: &str, offer_ms: u64| {
+        let held = grant(&guarded, "few", key).await;
+        let body = held.proof_and(json!({ "to": to, "offer_ms": offer_ms }));
+        guarded.post("few", "/v1/transfer", &body).await.ok();
+        let refused = guarded.post("few", "/v1/acquire", &acquire("x")).await;
+        names(&refused, "limit-reached", "held", 1);
+    };
+    let has_room = async || {
+        let reply = guarded.post("few", "/v1/acquire", &acquire("x")).await;
+        if reply.status == 200 {
+            let held = Grant::of(&reply.ok());
+            guarded.post("few", "/v1/release", &held.proof()).await.ok();
+        }
+        reply.status == 200
+    };
+    // To itself, as long as nobody takes it.
+    offer("a", "w", 2_000).await;
+    eventually("the offer is over", &has_room).await;
+    // What is offered to it, it may take.
+    offer("a", "w", 600_000).await;
+    let taken = grant(&guarded, "few", "a").await;
+    guarded.post("few", "/v1/release", &taken.proof()).await.ok();
+    offer("b", "v", 600_000).await;
+    let body = json!({ "key": "b", "owner": "v", "ttl_ms": 60_000 });
+    guarded.post("free", "/v1/acquire", &body).await.ok();
+    eventually("another principal has it", &has_room).await;
+}
+
+#[tokio::test]
 async fn a_limit_that_is_new_counts_what_is_held_already() {
     let guarded = Guarded::start(&[principal("few", &all_of("")), free()], &[]);
     let held = [grant(&guarded, "few", "a").await, grant(&guarded, "few", "b").await];

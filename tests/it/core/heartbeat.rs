@@ -1,6 +1,8 @@
 //! Staying the owner, and coming back.
 
-use tenure::lease::{Answer, ChangeKind, Epoch, Lost, Mutant, Refusal, valid_for};
+use tenure::lease::{
+    Answer, ChangeKind, Epoch, Heartbeat, Lost, Mutant, Refusal, Request, valid_for,
+};
 
 use crate::core::harness::*;
 
@@ -101,6 +103,22 @@ fn an_expired_lease_revives_under_its_token_while_nobody_took_it() {
     assert_eq!(bench.cell.history[2].reason.as_deref(), Some("revived"));
     let next = bench.ask(heartbeat(a.proof()));
     assert!(!alive(next.answer()).1);
+}
+
+#[test]
+fn a_heartbeat_that_may_not_revive_keeps_what_goes_on_and_revives_nothing() {
+    let (mut bench, a) = held_by("a");
+    let unable = || {
+        let beat = Heartbeat { may_revive: false, ..Heartbeat::new(a.proof()) };
+        Request::Heartbeat(beat)
+    };
+    bench.pass(9_000);
+    assert!(!alive(bench.ask(unable()).answer()).1);
+    bench.run(TTL_MS);
+    let beat = bench.done(unable());
+    assert!(matches!(beat.answer(), Answer::Lost(Lost::Ended(ChangeKind::Expired))));
+    assert_eq!((bench.state(), bench.events()), ("free", vec!["granted", "expired"]));
+    assert!(alive(bench.done(heartbeat(a.proof())).answer()).1, "another one may revive it");
 }
 
 #[test]

@@ -82,11 +82,12 @@ impl From<Ask> for Request {
 }
 
 pub fn heartbeat(lease_id: LeaseId) -> Request {
-    Request::Heartbeat(Heartbeat { lease_id, value: None, ttl_ms: None })
+    Request::Heartbeat(Heartbeat::new(lease_id))
 }
 
 pub fn heartbeat_with(lease_id: LeaseId, value: Option<&str>, ttl_ms: Option<u64>) -> Request {
-    Request::Heartbeat(Heartbeat { lease_id, value: value.map(Into::into), ttl_ms })
+    let value = value.map(Into::into);
+    Request::Heartbeat(Heartbeat { value, ttl_ms, ..Heartbeat::new(lease_id) })
 }
 
 pub fn release(lease_id: LeaseId) -> Request {
