@@ -19,6 +19,7 @@
 //! what it does not use, the server can.
 
 mod args;
+mod endpoint;
 mod http;
 mod lab;
 mod load;

@@ -1,5 +1,6 @@
 //! What one workload showed, as a block for people or as one JSON object.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 
 use anyhow::Result;
@@ -28,9 +29,9 @@ pub struct Outcome {
     /// The yardstick's rate, and this workload's share of it.
     pub echo: Option<(f64, f64)>,
     /// Latencies by what they are of; the plain one is `latency`.
-    pub latencies: Vec<(&'static str, Summary)>,
+    pub latencies: Vec<(Cow<'static, str>, Summary)>,
     /// The workload's own figures, the unit in the name.
-    pub figures: Vec<(&'static str, f64)>,
+    pub figures: Vec<(Cow<'static, str>, f64)>,
     /// Answers that should not have come.
     pub faults: Faults,
 }
@@ -61,6 +62,7 @@ impl Outcome {
         self.requests_per_s = Some(rounds.requests_per_s);
         self.echo = rounds.echo;
         self.latency("latency", rounds.tally.latencies.summary());
+        self.latency("cycle", rounds.tally.cycles.summary());
         self.figure(units, rounds.units_per_s);
         if let Some((raw, share)) = rounds.raw_nats {
             self.figure("raw_nats_publishes_per_s", raw);
@@ -72,18 +74,25 @@ impl Outcome {
     }
 
     /// Adds a figure.
-    pub fn figure(&mut self, name: &'static str, value: f64) {
-        self.figures.push((name, value));
+    pub fn figure(&mut self, name: impl Into<Cow<'static, str>>, value: f64) {
+        self.figures.push((name.into(), value));
     }
 
     /// Adds a figure that may be unknown.
     pub fn figure_if(&mut self, name: &'static str, value: Option<f64>) {
-        self.figures.extend(value.map(|known| (name, known)));
+        self.figures.extend(value.map(|known| (name.into(), known)));
+    }
+
+    /// Adds a ratio of medians, and the least and the largest ratio of a round.
+    pub fn ratio(&mut self, name: &str, [ratio, least, most]: [f64; 3]) {
+        self.figure(name.to_owned(), ratio);
+        self.figure(format!("{name}_least"), least);
+        self.figure(format!("{name}_most"), most);
     }
 
     /// Adds latencies, when there are any.
-    pub fn latency(&mut self, name: &'static str, summary: Option<Summary>) {
-        self.latencies.extend(summary.map(|some| (name, some)));
+    pub fn latency(&mut self, name: impl Into<Cow<'static, str>>, summary: Option<Summary>) {
+        self.latencies.extend(summary.map(|some| (name.into(), some)));
     }
 
     /// Writes the outcome to standard output, and the first fault to standard error.
@@ -116,10 +125,10 @@ impl Outcome {
             "first_error": self.faults.first,
         });
         for (name, summary) in &self.latencies {
-            all[*name] = json!(summary);
+            all[&**name] = json!(summary);
         }
         for (name, value) in &self.figures {
-            all[*name] = json!(value);
+            all[&**name] = json!(value);
         }
         all
     }
