@@ -7,7 +7,9 @@ use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::args::Format;
+use crate::compared::Compared;
 use crate::load::{Disk, Faults, Rounds, Summary};
+use crate::units::{number, span};
 
 /// The result of one workload at one number of connections.
 #[derive(Clone, Debug)]
@@ -32,6 +34,8 @@ pub struct Outcome {
     pub latencies: Vec<(Cow<'static, str>, Summary)>,
     /// The workload's own figures, the unit in the name.
     pub figures: Vec<(Cow<'static, str>, f64)>,
+    /// The row of the table that compares contenders.
+    pub compared: Option<Compared>,
     /// Answers that should not have come.
     pub faults: Faults,
 }
@@ -50,6 +54,7 @@ impl Outcome {
             echo: None,
             latencies: Vec::new(),
             figures: Vec::new(),
+            compared: None,
             faults: Faults::default(),
         }
     }
@@ -121,6 +126,7 @@ impl Outcome {
             "requests_per_s": self.requests_per_s,
             "echo_requests_per_s": self.echo.map(|(rate, _)| rate),
             "ratio": self.echo.map(|(_, share)| share),
+            "redis_version": self.compared.as_ref().and_then(|it| it.redis_version.as_ref()),
             "errors": self.faults.count,
             "first_error": self.faults.first,
         });
@@ -183,46 +189,4 @@ impl Outcome {
 
 fn row(name: &str, value: &str) -> String {
     format!("  {name:<34} {value}")
-}
-
-/// Microseconds in the unit that people would choose.
-fn span(us: u64) -> String {
-    match us {
-        0..1_000 => format!("{us} µs"),
-        1_000..1_000_000 => format!("{:.2} ms", us as f64 / 1e3),
-        _ => format!("{:.2} s", us as f64 / 1e6),
-    }
-}
-
-/// A number with its thousands apart, and decimals only where they tell something.
-fn number(value: f64) -> String {
-    if value.abs() < 100.0 {
-        let text = format!("{value:.3}");
-        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    }
-    let digits = format!("{value:.0}");
-    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits.as_str()), |it| ("-", it));
-    let groups: Vec<&str> = (0..digits.len())
-        .rev()
-        .step_by(3)
-        .map(|last| &digits[last.saturating_sub(2)..=last])
-        .collect();
-    format!("{sign}{}", groups.into_iter().rev().collect::<Vec<_>>().join(" "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_and_spans_are_readable() {
-        assert_eq!(number(1_234_567.2), "1 234 567");
-        assert_eq!(number(-1_234.0), "-1 234");
-        assert_eq!(number(0.5), "0.5");
-        assert_eq!(number(42.0), "42");
-        assert_eq!(number(100.0), "100");
-        assert_eq!(span(999), "999 µs");
-        assert_eq!(span(1_500), "1.50 ms");
-        assert_eq!(span(2_000_000), "2.00 s");
-    }
 }

@@ -10,9 +10,9 @@ use crate::report::Outcome;
 use crate::stopwatch::key_prefix;
 
 /// Distinct keys over all connections, unless told otherwise; at least one per connection.
-const KEYS: u64 = 1_000;
+pub const KEYS: u64 = 1_000;
 /// The leases' ttl: far longer than a cycle.
-const TTL_MS: u64 = 60_000;
+pub const TTL_MS: u64 = 60_000;
 
 /// Runs the workload.
 pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {

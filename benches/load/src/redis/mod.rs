@@ -1,0 +1,14 @@
+//! Redis as a peer: a lock with an owner, a ttl and a fencing token, in a log that is synced before each answer.
+//!
+//! The tool speaks to it by a few lines of RESP of its own. A client library drives its connections by tasks of their
+//! own, which the connections to tenure do without, and the two share the cores with the servers.
+
+mod connection;
+mod resp;
+mod scripts;
+mod server;
+
+pub use connection::Target;
+pub use resp::Reply;
+pub use scripts::Scripts;
+pub use server::Redis;
