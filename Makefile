@@ -68,7 +68,7 @@ bench: ## the load tool's short run, in turns with a bare echo handler and a dur
 	$(LOAD) --echo --workload acquire-release-batch,heartbeat-batch,contended,fanout --seconds 2
 
 bench-peers: PEERS ?= redis
-bench-peers: ## the table of docs/performance.md, in turns with Redis ('make debian' installs it): twenty minutes, 4 GiB
+bench-peers: ## the table of docs/performance.md, in turns with Redis ('make debian' installs it): a quarter of an hour, 4 GiB
 	$(CARGO) build --release -p tenure -p tenure-load
 	$(LOAD) --peers $(PEERS) --workload acquire-release-peers,acquire-release-peers-full,heartbeat-peers-full,contended-peers --seconds 5
 
