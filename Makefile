@@ -70,7 +70,7 @@ bench: ## the load tool's short run, in turns with a bare echo handler and a dur
 bench-peers: PEERS ?= redis
 bench-peers: ## the table of docs/performance.md, in turns with Redis ('make debian' installs it): a quarter of an hour, 4 GiB
 	$(CARGO) build --release -p tenure -p tenure-load
-	$(LOAD) --peers $(PEERS) --workload acquire-release-peers,acquire-release-peers-full,heartbeat-peers-full,contended-peers --seconds 5
+	$(LOAD) --peers $(PEERS) --workload acquire-release-peers,acquire-release-peers-full,heartbeat-peers-full,contended-peers,fanout-peers,expiry-peers --seconds 5
 
 bench-all: ## every workload at full size: takes long, needs 3 GiB
 	$(CARGO) build --release -p tenure -p tenure-load

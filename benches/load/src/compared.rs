@@ -12,13 +12,9 @@ const ABSENT: &str = "–";
 pub struct Cell {
     /// Which of [`COLUMNS`].
     pub column: &'static str,
-    /// Its rate per second.
-    pub per_s: f64,
-    /// Its server's processor time per unit of work, in microseconds.
-    pub server_cpu_us: f64,
-    /// The median latency, in microseconds.
-    pub p50_us: Option<u64>,
-    /// The first contender's share of its rate; `None` for the first one itself.
+    /// What it reached.
+    pub text: String,
+    /// The first contender's share of its rate; `None` for the first one itself, and where no rate is compared.
     pub share: Option<f64>,
 }
 
@@ -55,7 +51,7 @@ impl Compared {
         let mut texts = vec![self.work.clone(), self.connections.to_string()];
         texts.extend(COLUMNS.map(|column| {
             let cell = self.cells.iter().find(|cell| cell.column == column);
-            cell.map_or_else(|| ABSENT.to_owned(), Cell::text)
+            cell.map_or_else(|| ABSENT.to_owned(), |cell| cell.text.clone())
         }));
         let share = |cell: &Cell| {
             let share = cell.share? * 100.0;
@@ -67,11 +63,10 @@ impl Compared {
     }
 }
 
-impl Cell {
-    fn text(&self) -> String {
-        let p50 = self.p50_us.map_or_else(String::new, |us| format!(", p50 {}", span(us)));
-        format!("{}/s, {:.1} µs{p50}", number(self.per_s.round()), self.server_cpu_us)
-    }
+/// A rate per second, the server's processor time per unit of work, and a median latency.
+pub fn rate(per_s: f64, server_cpu_us: f64, p50_us: Option<u64>) -> String {
+    let p50 = p50_us.map_or_else(String::new, |us| format!(", p50 {}", span(us)));
+    format!("{}/s, {server_cpu_us:.1} µs{p50}", number(per_s.round()))
 }
 
 #[cfg(test)]
@@ -80,14 +75,10 @@ mod tests {
 
     #[test]
     fn a_row_has_a_column_for_each_contender_and_the_shares_of_the_first() {
-        let tenure = Cell {
-            column: "tenure",
-            per_s: 1_650.4,
-            server_cpu_us: 376.04,
-            p50_us: Some(590),
-            share: None,
-        };
-        let redis = Cell { column: "Redis", p50_us: None, share: Some(0.714), ..tenure.clone() };
+        let text = rate(1_650.4, 376.04, Some(590));
+        let tenure = Cell { column: "tenure", text, share: None };
+        let text = rate(2_320.0, 204.0, None);
+        let redis = Cell { column: "Redis", text, share: Some(0.714) };
         let row = Compared {
             work: "acquire + release, cycles".to_owned(),
             connections: 1,
@@ -96,7 +87,7 @@ mod tests {
         };
         let wanted = "| work | connections | tenure | Redis 7.0 | echo | durable echo | ratios |\n\
             | --- | --- | --- | --- | --- | --- | --- |\n\
-            | acquire + release, cycles | 1 | 1 650/s, 376.0 µs, p50 590 µs | 1 650/s, 376.0 µs | – | – | \
+            | acquire + release, cycles | 1 | 1 650/s, 376.0 µs, p50 590 µs | 2 320/s, 204.0 µs | – | – | \
             71 % of Redis |\n";
         assert_eq!(table(&[row]), wanted);
     }

@@ -7,8 +7,10 @@ mod connection;
 mod resp;
 mod scripts;
 mod server;
+mod subscriber;
 
 pub use connection::Target;
-pub use resp::Reply;
+pub use resp::{Reply, command};
 pub use scripts::Scripts;
-pub use server::Redis;
+pub use server::{EXPIRED, Redis};
+pub use subscriber::Subscriber;

@@ -7,6 +7,8 @@ use anyhow::{Context as _, Result, bail, ensure};
 
 /// The largest reply taken, in bytes: `INFO` has some KiB.
 const MAX_REPLY: usize = 1 << 20;
+/// The most elements of an array: a message of a channel has three.
+const MAX_ELEMENTS: usize = 16;
 /// The end of a line.
 const CRLF: &[u8] = b"\r\n";
 
@@ -21,6 +23,8 @@ pub enum Reply {
     Integer(i64),
     /// A refusal.
     Error(String),
+    /// An array of the others.
+    Many(Vec<Reply>),
 }
 
 /// A command with its arguments.
@@ -40,9 +44,31 @@ pub fn command(parts: &[&str]) -> Vec<u8> {
 /// When the bytes have another form, or the reply is too large.
 pub fn parse(bytes: &[u8]) -> Result<Option<(Reply, usize)>> {
     ensure!(bytes.len() <= MAX_REPLY, "a reply of more than {MAX_REPLY} bytes");
-    let Some(end) = bytes.windows(CRLF.len()).position(|it| it == CRLF) else { return Ok(None) };
-    let line = from_utf8(&bytes[..end])?;
-    let begin = end + CRLF.len();
+    if !bytes.starts_with(b"*") {
+        return plain(bytes);
+    }
+    let Some((line, mut at)) = first_line(bytes)? else { return Ok(None) };
+    let count: usize = line[1..].parse()?;
+    ensure!(count <= MAX_ELEMENTS, "a reply of {count} elements");
+    let mut elements = Vec::with_capacity(count);
+    for _ in 0..count {
+        let Some((element, length)) = plain(&bytes[at..])? else { return Ok(None) };
+        elements.push(element);
+        at += length;
+    }
+    Ok(Some((Reply::Many(elements), at)))
+}
+
+/// The first line without its end, and where the next one begins; `None` while it is not whole.
+fn first_line(bytes: &[u8]) -> Result<Option<(&str, usize)>> {
+    let end = bytes.windows(CRLF.len()).position(|it| it == CRLF);
+    let line = |end: usize| anyhow::Ok((from_utf8(&bytes[..end])?, end + CRLF.len()));
+    end.map(line).transpose()
+}
+
+/// The same as [`parse`], of a reply that is no array.
+fn plain(bytes: &[u8]) -> Result<Option<(Reply, usize)>> {
+    let Some((line, begin)) = first_line(bytes)? else { return Ok(None) };
     let (kind, rest) = line.split_at_checked(1).context("a reply without a kind")?;
     let reply = match kind {
         "+" => Reply::Text(rest.to_owned()),
@@ -83,6 +109,7 @@ mod tests {
             ("$-1\r\n", Reply::Nothing),
             ("$0\r\n\r\n", text("")),
             ("$4\r\na\r\nb\r\n", text("a\r\nb")),
+            ("*2\r\n$1\r\na\r\n:7\r\n", Reply::Many(vec![text("a"), Reply::Integer(7)])),
         ] {
             let found = parse(format!("{bytes}:1\r\n").as_bytes()).unwrap();
             assert_eq!(found, Some((reply, bytes.len())), "{bytes:?}");
@@ -94,7 +121,7 @@ mod tests {
 
     #[test]
     fn another_form_is_an_error() {
-        for bytes in ["\r\n", "*1\r\n", ":x\r\n", "$-2\r\n", "$9999999\r\n"] {
+        for bytes in ["\r\n", "*17\r\n", "*1\r\n*0\r\n", ":x\r\n", "$-2\r\n", "$9999999\r\n"] {
             assert!(parse(bytes.as_bytes()).is_err(), "{bytes:?}");
         }
     }

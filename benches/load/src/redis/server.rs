@@ -22,6 +22,8 @@ const PROGRAM: &str = "redis-server";
 const READY_LIMIT: Duration = Duration::from_secs(20);
 /// How often it is asked.
 const READY_STEP: Duration = Duration::from_millis(20);
+/// The channel of the keys that expired.
+pub const EXPIRED: &str = "__keyevent@0__:expired";
 /// How many commands are sent before their replies are read.
 const AT_ONCE: u64 = 1_000;
 
@@ -84,13 +86,13 @@ impl Redis {
     }
 }
 
-/// A write is answered when the log is synced, and nothing else is written to the disk.
+/// A write is answered when the log is synced, and nothing else is written to the disk. Expired keys are told.
 fn configuration(address: SocketAddr, directory: &Path, log: &Path) -> String {
     let (ip, port) = (address.ip(), address.port());
     let (directory, log) = (directory.display(), log.display());
     format!(
         "bind {ip}\nport {port}\ndir \"{directory}\"\nlogfile \"{log}\"\n\
-         appendonly yes\nappendfsync always\nsave \"\"\n"
+         appendonly yes\nappendfsync always\nsave \"\"\nnotify-keyspace-events Ex\n"
     )
 }
 
@@ -127,6 +129,7 @@ async fn version(connection: &mut Connection) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::subscriber::Subscriber;
     use super::*;
 
     #[tokio::test]
@@ -152,6 +155,30 @@ mod tests {
         }
         assert!(redis.version.contains('.'), "{}", redis.version);
         assert!(redis.cpu().is_ok());
+    }
+
+    #[tokio::test]
+    async fn subscribers_hear_of_changes_and_of_keys_that_expire() {
+        let redis = Redis::start(tempfile::tempdir().unwrap()).await.unwrap();
+        let (target, scripts) = (redis.target, &redis.scripts);
+        let mut connection = target.open().await.unwrap();
+        let mut changes = Subscriber::open(target, "changes").await.unwrap();
+        let mut ends = Subscriber::open(target, EXPIRED).await.unwrap();
+        for (request, wanted) in [
+            (scripts.acquire_and_tell("a", "one", 60_000, "changes"), 1),
+            (scripts.acquire_and_tell("a", "two", 60_000, "changes"), 0),
+            (scripts.release_and_tell("a", "two", "changes"), 0),
+            (scripts.release_and_tell("a", "one", "changes"), 1),
+            (scripts.acquire_and_tell("b", "two", 20, "changes"), 2),
+        ] {
+            let sent = String::from_utf8_lossy(&request).into_owned();
+            let reply = Target::call(&mut connection, request).await.unwrap();
+            assert_eq!(reply, Reply::Integer(wanted), "{sent}");
+        }
+        for key in ["a", "a", "b"] {
+            assert_eq!(changes.message().await.unwrap(), key);
+        }
+        assert_eq!(ends.message().await.unwrap(), "b");
     }
 
     #[tokio::test]

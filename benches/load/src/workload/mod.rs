@@ -70,7 +70,11 @@ pub enum Workload {
     HeartbeatPeersFull,
     /// Many clients want few keys, in turns with those of `--peers`.
     ContendedPeers,
-    /// All of these.
+    /// Ownership changes to many subscribers, in turns with those of `--peers`.
+    FanoutPeers,
+    /// Leases that expire at one instant, in turns with those of `--peers`.
+    ExpiryPeers,
+    /// All of these, but for those beside peers.
     All,
 }
 
@@ -90,7 +94,7 @@ impl Workload {
             Self::HeartbeatPeers | Self::HeartbeatPeersFull => &[64, 256, 1_000],
             Self::Heartbeat | Self::Contended | Self::ContendedPeers | Self::Sessions => &[64],
             Self::Echo | Self::DurableEcho => &[64],
-            Self::Fanout => &[100],
+            Self::Fanout | Self::FanoutPeers => &[100],
             _ => &[4],
         }
     }
@@ -104,6 +108,8 @@ impl Workload {
                 | Self::HeartbeatPeers
                 | Self::HeartbeatPeersFull
                 | Self::ContendedPeers
+                | Self::FanoutPeers
+                | Self::ExpiryPeers
         )
     }
 
@@ -138,6 +144,8 @@ impl Workload {
             Self::HeartbeatPeers => beside_peers(Work::Heartbeats, heartbeat::LEASES).await,
             Self::HeartbeatPeersFull => beside_peers(Work::Heartbeats, held::LEASES).await,
             Self::ContendedPeers => beside_peers(Work::HandOffs, 0).await,
+            Self::FanoutPeers => peers::fanout::measure(lab, connections).await,
+            Self::ExpiryPeers => peers::expiry::measure(lab, connections).await,
             Self::Churn | Self::All => churn::measure(lab, connections).await,
         }
     }

@@ -49,10 +49,7 @@ impl<'a> Arena<'a> {
             Work::Cycles | Work::Heartbeats => lab.args.count.unwrap_or(held),
         };
         let (prefix, server) = (key_prefix(), lab.server().await?);
-        let redis = match lab.args.peers.contains(&Peer::Redis) {
-            true => Some(Redis::start(lab.scratch()?).await?),
-            false => None,
-        };
+        let redis = redis(lab).await?;
         let (mut leases, mut faults) = (Vec::new(), Faults::default());
         let mut granted = 0;
         if held > 0 {
@@ -180,6 +177,14 @@ impl<'a> Arena<'a> {
             Work::HandOffs => self.keys,
         }
     }
+}
+
+/// A new Redis, where one takes part.
+pub async fn redis(lab: &Lab) -> Result<Option<Redis>> {
+    Ok(match lab.args.peers.contains(&Peer::Redis) {
+        true => Some(Redis::start(lab.scratch()?).await?),
+        false => None,
+    })
 }
 
 /// Heartbeats of the leases that are held, every `stride`-th from `turn` on.

@@ -1,15 +1,17 @@
-//! `acquire-release-peers`, `heartbeat-peers`, `contended-peers` and their like: the coordinator and others in turns.
+//! `acquire-release-peers` and the other workloads beside peers: the coordinator and others in turns.
 //!
 //! The others are the echo, the durable echo where the work writes, and those of `--peers`. All have the same number of
 //! connections and the same closed loop. A cycle is two requests of tenure and two of Redis; the echoes count requests,
 //! and tenure's share of their rates is that of its requests.
 
 mod arena;
+pub mod expiry;
+pub mod fanout;
 mod locks;
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::compared::{Cell, Compared};
+use crate::compared::{self, Cell, Compared};
 use crate::lab::Lab;
 use crate::load::{Disk, Probes, Turns, median, order, ratios};
 use crate::report::Outcome;
@@ -86,9 +88,7 @@ fn outcome(arena: &Arena<'_>, all: Vec<(Contender, Turns)>, disk: Option<Disk>) 
         outcome.latency(format!("latency_{name}"), latencies);
         cells.push(Cell {
             column: contender.column(),
-            per_s: rate,
-            server_cpu_us: cpu,
-            p50_us: latencies.map(|it| it.p50_us),
+            text: compared::rate(rate, cpu, latencies.map(|it| it.p50_us)),
             share: share.map(|[of_medians, ..]| of_medians),
         });
     }
