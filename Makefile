@@ -15,7 +15,7 @@ MODEL ?= full
 DIST = $(or $(CARGO_TARGET_DIR),target)/dist
 LOAD = $${CARGO_TARGET_DIR:-target}/release/load
 
-.PHONY: help run dist install demo test check fmt lint deny advisories docs bench bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
+.PHONY: help run dist install demo test check fmt lint deny advisories docs bench bench-peers bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -62,9 +62,15 @@ advisories: tools-deny ## known vulnerabilities of dependencies; fetches the adv
 docs: ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --no-deps --document-private-items
 
-bench: ## the load tool's short run, beside a bare echo handler
+bench: ## the load tool's short run, in turns with a bare echo handler and a durable one; PEERS=redis for Redis as well
 	$(CARGO) build --release -p tenure -p tenure-load
-	$(LOAD) --echo --workload acquire-release,acquire-release-batch,heartbeat,heartbeat-batch,contended,fanout --seconds 3
+	$(LOAD) $(if $(PEERS),--peers $(PEERS)) --workload acquire-release-peers,heartbeat-peers --connections 64,256 --seconds 2
+	$(LOAD) --echo --workload acquire-release-batch,heartbeat-batch,contended,fanout --seconds 2
+
+bench-peers: PEERS ?= redis
+bench-peers: ## the table of docs/performance.md, in turns with Redis ('make debian' installs it): a quarter of an hour, 4 GiB
+	$(CARGO) build --release -p tenure -p tenure-load
+	$(LOAD) --peers $(PEERS) --workload acquire-release-peers,acquire-release-peers-full,heartbeat-peers-full,contended-peers,fanout-peers,expiry-peers --seconds 5
 
 bench-all: ## every workload at full size: takes long, needs 3 GiB
 	$(CARGO) build --release -p tenure -p tenure-load
@@ -168,16 +174,16 @@ $(NATS):
 	@chmod 755 $(NATS).part && $(NATS).part --version && mv $(NATS).part $(NATS) && rm -r .tools/wheels
 
 # The tests run Debian's prometheus and promtool against a node, fence by Debian's PostgreSQL, make certificates with
-# openssl and file systems with mkfs, lay networks with ip, and open pages in chromium. No cluster of PostgreSQL is made:
-# the tests have their own.
+# openssl and file systems with mkfs, lay networks with ip, and open pages in chromium. The load tool compares tenure with
+# Debian's Redis. No cluster of PostgreSQL is made: the tests have their own. They have their own Redis, too.
 debian:
-	@(for tool in prometheus promtool openssl curl ip mkfs.ext4 ps chromium; do command -v $$tool >/dev/null || exit 1; done) && python3 -c 'import ensurepip, pip' 2>/dev/null && \
+	@(for tool in prometheus promtool openssl curl ip mkfs.ext4 ps chromium redis-server; do command -v $$tool >/dev/null || exit 1; done) && python3 -c 'import ensurepip, pip' 2>/dev/null && \
 	  ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || \
 	  { sudo=$$(command -v sudo); conf=/etc/postgresql-common/createcluster.d; \
 	    $$sudo mkdir -p $$conf && echo 'create_main_cluster = false' | $$sudo tee $$conf/tenure.conf >/dev/null && \
 	    $$sudo apt-get update -qq && \
 	    $$sudo apt-get install -y -qq --no-install-recommends prometheus openssl postgresql curl iproute2 e2fsprogs \
-	      procps python3-pip python3-venv chromium >/dev/null; }
+	      procps python3-pip python3-venv chromium redis-server >/dev/null; }
 
 clean: ## removes what was built
 	$(CARGO) clean

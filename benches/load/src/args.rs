@@ -10,7 +10,7 @@ use crate::workload::Workload;
 #[derive(Parser, Clone, Debug)]
 #[command(name = "load", version, max_term_width = 100)]
 pub struct Args {
-    /// What to measure; `all` includes the long ones (held, start, churn)
+    /// What to measure; `all` includes the long ones (held, start, churn), not those beside peers
     #[arg(
         long,
         value_name = "NAME",
@@ -34,6 +34,9 @@ pub struct Args {
     /// Interleave each workload with a bare echo handler, and report the share of its rate
     #[arg(long)]
     pub echo: bool,
+    /// Who takes turns with the coordinator in the workloads beside peers, besides the echoes
+    #[arg(long, value_enum, value_name = "NAME", value_delimiter = ',', conflicts_with = "server")]
+    pub peers: Vec<Peer>,
     /// Interleave each timed workload with bare compare-and-set publishes to this NATS server, and report
     /// the share of their rate
     #[arg(long, value_name = "URL")]
@@ -47,11 +50,11 @@ pub struct Args {
     /// Connections (for fanout: subscribers), one run for each number given
     #[arg(long, value_name = "N", value_delimiter = ',')]
     pub connections: Vec<usize>,
-    /// How many leases (heartbeat, held, expiry, start; sessions: of the one that ends) or ownership
-    /// changes (fanout, churn)
+    /// How many leases (heartbeat, held, expiry, start; beside peers: held meanwhile; sessions: of the one
+    /// that ends) or ownership changes (fanout, churn)
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=100_000_000))]
     pub count: Option<u64>,
-    /// How many distinct keys (acquire-release, contended, churn), or sessions (sessions)
+    /// How many distinct keys (acquire-release, contended, the same beside peers, churn), or sessions (sessions)
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=100_000_000))]
     pub keys: Option<u64>,
     /// Leases per request where a workload works in batches, or per session (sessions)
@@ -69,9 +72,16 @@ pub struct Args {
     /// Start coordinators that speak TLS; `openssl` makes their certificates
     #[arg(long, conflicts_with = "server")]
     pub tls: bool,
-    /// Serve the yardstick itself (what `--echo` starts)
-    #[arg(long, hide = true)]
-    pub echo_server: bool,
+    /// Serve the yardsticks themselves, the durable one with a file in this directory (what `--echo` starts)
+    #[arg(long, hide = true, value_name = "DIR")]
+    pub echo_server: Option<PathBuf>,
+}
+
+/// Another server, which the tool starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Peer {
+    /// `redis-server` of the PATH, whose log is synced before each answer
+    Redis,
 }
 
 /// The form of the output.
@@ -111,5 +121,7 @@ mod tests {
         assert!(Args::try_parse_from(["load", "--tls", "--access"]).is_ok());
         let foreign = ["load", "--tls", "--server", "http://127.0.0.1:7373"];
         assert!(Args::try_parse_from(foreign).is_err(), "who starts it decides");
+        let args = Args::try_parse_from(["load", "--peers", "redis"]).unwrap();
+        assert_eq!(args.peers, [Peer::Redis]);
     }
 }

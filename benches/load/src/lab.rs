@@ -22,7 +22,7 @@ pub struct Lab {
 #[derive(Debug)]
 struct Yardstick {
     target: Target,
-    _process: Process,
+    process: Process,
     _scratch: TempDir,
 }
 
@@ -41,18 +41,23 @@ impl Lab {
         let mut lab = Self { args, yardstick: None, data_root };
         if with_yardstick {
             let scratch = lab.scratch()?;
-            let arguments = ["--echo-server".into()];
+            let arguments = ["--echo-server".into(), scratch.path().into()];
             let log = scratch.path().join("echo.log");
             let mut process = Process::start(&own_program()?, &arguments, log)?;
             let target = process.listening(&Means::default()).await.context("the echo server")?;
-            lab.yardstick = Some(Yardstick { target, _process: process, _scratch: scratch });
+            lab.yardstick = Some(Yardstick { target, process, _scratch: scratch });
         }
         Ok(lab)
     }
 
-    /// The echo handler, when there is one.
+    /// Where the echo handlers are, when they were started.
     pub fn yardstick(&self) -> Option<&Target> {
         self.yardstick.as_ref().map(|it| &it.target)
+    }
+
+    /// The processor time that their process has used so far, user and system.
+    pub fn yardstick_cpu(&self) -> Result<Duration> {
+        self.yardstick.as_ref().context("the echo server was not started")?.process.cpu()
     }
 
     /// A new scratch directory where stores live; it is removed on drop.

@@ -3,6 +3,7 @@
 //! Guarantees
 //! - Every figure is printed together with what it depends on: the disk's regime just before, the
 //!   rate of a bare echo handler in the same minutes (`--echo`), connections, rounds, seconds.
+//! - What is compared with others takes turns with them, on as many connections (`load/turns.rs`).
 //! - Unless `--server` names one, each workload gets a coordinator of its own, with default settings
 //!   and an empty store, which is ended afterwards.
 //! - An answer that the workload does not expect is counted, shown, and makes the exit code 1.
@@ -19,12 +20,16 @@
 //! what it does not use, the server can.
 
 mod args;
+mod compared;
+mod endpoint;
 mod http;
 mod lab;
 mod load;
+mod redis;
 mod report;
 mod server;
 mod stopwatch;
+mod units;
 mod workload;
 
 use std::io::IsTerminal as _;
@@ -34,7 +39,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser as _, ValueEnum as _};
 use tokio::signal::unix::{SignalKind, signal};
 
-use args::Args;
+use args::{Args, Format};
 use lab::Lab;
 use workload::Workload;
 
@@ -53,8 +58,8 @@ fn main() -> ExitCode {
 }
 
 fn run(args: Args) -> Result<ExitCode> {
-    if args.echo_server {
-        return workload::echo::serve();
+    if let Some(directory) = &args.echo_server {
+        return server::serve(directory);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -73,11 +78,11 @@ async fn measure_all(args: Args) -> Result<ExitCode> {
     let mut workloads = args.workload.clone();
     if workloads.contains(&Workload::All) {
         workloads = Workload::value_variants().to_vec();
-        workloads.retain(|it| *it != Workload::All);
+        workloads.retain(|it| *it != Workload::All && !it.has_peers());
     }
-    let wants_echo = args.echo || workloads.contains(&Workload::Echo);
+    let wants_echo = args.echo || workloads.iter().any(|it| it.needs_echo());
     let lab = Lab::new(args, wants_echo).await?;
-    let mut faults = 0;
+    let (mut faults, mut compared) = (0, Vec::new());
     for workload in workloads {
         let connections = match lab.args.connections.as_slice() {
             [] => workload.default_connections().to_vec(),
@@ -93,7 +98,11 @@ async fn measure_all(args: Args) -> Result<ExitCode> {
                 .with_context(|| format!("{workload} with {count} connections"))?;
             faults += outcome.faults.count;
             outcome.print(lab.args.output)?;
+            compared.extend(outcome.compared);
         }
+    }
+    if lab.args.output == Format::Table && !compared.is_empty() {
+        print!("{}", compared::table(&compared));
     }
     Ok(if faults > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

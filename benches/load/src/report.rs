@@ -1,12 +1,15 @@
 //! What one workload showed, as a block for people or as one JSON object.
 
+use std::borrow::Cow;
 use std::io::Write as _;
 
 use anyhow::Result;
 use serde_json::{Value, json};
 
 use crate::args::Format;
+use crate::compared::Compared;
 use crate::load::{Disk, Faults, Rounds, Summary};
+use crate::units::{number, span};
 
 /// The result of one workload at one number of connections.
 #[derive(Clone, Debug)]
@@ -28,9 +31,11 @@ pub struct Outcome {
     /// The yardstick's rate, and this workload's share of it.
     pub echo: Option<(f64, f64)>,
     /// Latencies by what they are of; the plain one is `latency`.
-    pub latencies: Vec<(&'static str, Summary)>,
+    pub latencies: Vec<(Cow<'static, str>, Summary)>,
     /// The workload's own figures, the unit in the name.
-    pub figures: Vec<(&'static str, f64)>,
+    pub figures: Vec<(Cow<'static, str>, f64)>,
+    /// The row of the table that compares contenders.
+    pub compared: Option<Compared>,
     /// Answers that should not have come.
     pub faults: Faults,
 }
@@ -49,6 +54,7 @@ impl Outcome {
             echo: None,
             latencies: Vec::new(),
             figures: Vec::new(),
+            compared: None,
             faults: Faults::default(),
         }
     }
@@ -61,6 +67,7 @@ impl Outcome {
         self.requests_per_s = Some(rounds.requests_per_s);
         self.echo = rounds.echo;
         self.latency("latency", rounds.tally.latencies.summary());
+        self.latency("cycle", rounds.tally.cycles.summary());
         self.figure(units, rounds.units_per_s);
         if let Some((raw, share)) = rounds.raw_nats {
             self.figure("raw_nats_publishes_per_s", raw);
@@ -72,18 +79,25 @@ impl Outcome {
     }
 
     /// Adds a figure.
-    pub fn figure(&mut self, name: &'static str, value: f64) {
-        self.figures.push((name, value));
+    pub fn figure(&mut self, name: impl Into<Cow<'static, str>>, value: f64) {
+        self.figures.push((name.into(), value));
     }
 
     /// Adds a figure that may be unknown.
     pub fn figure_if(&mut self, name: &'static str, value: Option<f64>) {
-        self.figures.extend(value.map(|known| (name, known)));
+        self.figures.extend(value.map(|known| (name.into(), known)));
+    }
+
+    /// Adds a ratio of medians, and the least and the largest ratio of a round.
+    pub fn ratio(&mut self, name: &str, [ratio, least, most]: [f64; 3]) {
+        self.figure(name.to_owned(), ratio);
+        self.figure(format!("{name}_least"), least);
+        self.figure(format!("{name}_most"), most);
     }
 
     /// Adds latencies, when there are any.
-    pub fn latency(&mut self, name: &'static str, summary: Option<Summary>) {
-        self.latencies.extend(summary.map(|some| (name, some)));
+    pub fn latency(&mut self, name: impl Into<Cow<'static, str>>, summary: Option<Summary>) {
+        self.latencies.extend(summary.map(|some| (name.into(), some)));
     }
 
     /// Writes the outcome to standard output, and the first fault to standard error.
@@ -112,14 +126,15 @@ impl Outcome {
             "requests_per_s": self.requests_per_s,
             "echo_requests_per_s": self.echo.map(|(rate, _)| rate),
             "ratio": self.echo.map(|(_, share)| share),
+            "redis_version": self.compared.as_ref().and_then(|it| it.redis_version.as_ref()),
             "errors": self.faults.count,
             "first_error": self.faults.first,
         });
         for (name, summary) in &self.latencies {
-            all[*name] = json!(summary);
+            all[&**name] = json!(summary);
         }
         for (name, value) in &self.figures {
-            all[*name] = json!(value);
+            all[&**name] = json!(value);
         }
         all
     }
@@ -174,46 +189,4 @@ impl Outcome {
 
 fn row(name: &str, value: &str) -> String {
     format!("  {name:<34} {value}")
-}
-
-/// Microseconds in the unit that people would choose.
-fn span(us: u64) -> String {
-    match us {
-        0..1_000 => format!("{us} µs"),
-        1_000..1_000_000 => format!("{:.2} ms", us as f64 / 1e3),
-        _ => format!("{:.2} s", us as f64 / 1e6),
-    }
-}
-
-/// A number with its thousands apart, and decimals only where they tell something.
-fn number(value: f64) -> String {
-    if value.abs() < 100.0 {
-        let text = format!("{value:.3}");
-        return text.trim_end_matches('0').trim_end_matches('.').to_owned();
-    }
-    let digits = format!("{value:.0}");
-    let (sign, digits) = digits.strip_prefix('-').map_or(("", digits.as_str()), |it| ("-", it));
-    let groups: Vec<&str> = (0..digits.len())
-        .rev()
-        .step_by(3)
-        .map(|last| &digits[last.saturating_sub(2)..=last])
-        .collect();
-    format!("{sign}{}", groups.into_iter().rev().collect::<Vec<_>>().join(" "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_and_spans_are_readable() {
-        assert_eq!(number(1_234_567.2), "1 234 567");
-        assert_eq!(number(-1_234.0), "-1 234");
-        assert_eq!(number(0.5), "0.5");
-        assert_eq!(number(42.0), "42");
-        assert_eq!(number(100.0), "100");
-        assert_eq!(span(999), "999 µs");
-        assert_eq!(span(1_500), "1.50 ms");
-        assert_eq!(span(2_000_000), "2.00 s");
-    }
 }

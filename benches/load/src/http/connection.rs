@@ -14,6 +14,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsConnector, rustls::pki_types::ServerName};
 
 use super::{Request, Target};
+use crate::endpoint::Endpoint;
 
 /// The largest answer taken, in bytes: 10 000 verdicts or 1 000 grants are about 1 MiB.
 const MAX_ANSWER: usize = 64 << 20;
@@ -104,6 +105,24 @@ impl Connection {
         tokio::spawn(async move { drop(driver.await) });
         let (head, body) = sender.send_request(request).await?.into_parts();
         Ok((head.status, body))
+    }
+}
+
+impl Endpoint for Target {
+    type Connection = Connection;
+    type Request = Request;
+    type Answer = Answer;
+
+    async fn open(&self) -> Result<Connection> {
+        Connection::open(self).await
+    }
+
+    fn is_open(connection: &Connection) -> bool {
+        connection.is_open()
+    }
+
+    async fn call(connection: &mut Connection, request: Request) -> Result<Answer> {
+        connection.call(request).await
     }
 }
 

@@ -20,7 +20,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout_at};
 
 use super::Tally;
-use crate::http::{Answer, Connection, Request, Target, json};
+use crate::endpoint::Endpoint;
+use crate::http::{Request, Target, json};
 use crate::stopwatch::tick;
 
 /// How long after a window's end the last answers may take: a parked acquire waits 10 s.
@@ -42,11 +43,11 @@ struct Window {
     closes: Instant,
 }
 
-/// One connection, and what it counts.
+/// One connection, and what it counts. Without another endpoint, the requests go by HTTP.
 #[derive(Debug)]
-pub struct Lane {
-    target: Target,
-    connection: Option<Connection>,
+pub struct Lane<E: Endpoint = Target> {
+    endpoint: E,
+    connection: Option<E::Connection>,
     window: Window,
     tally: Arc<Mutex<Tally>>,
     /// From when the latency of the next answer counts: the arrival of the last one, or a due time.
@@ -61,14 +62,19 @@ pub struct Lane {
 ///
 /// # Errors
 /// When a connection cannot be opened, or the work is not done some time after the window's end.
-pub async fn drive<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
-    target: &Target,
+pub async fn drive<E, T, F>(
+    endpoint: &E,
     count: usize,
     span: (Duration, Duration),
-    work: impl FnMut(usize, Lane) -> F,
-) -> Result<(Vec<T>, Tally)> {
+    work: impl FnMut(usize, Lane<E>) -> F,
+) -> Result<(Vec<T>, Tally)>
+where
+    E: Endpoint,
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
     let nothing = |_, _| std::future::ready(());
-    let (brought, tally, ()) = drive_beside(target, count, span, work, nothing).await?;
+    let (brought, tally, ()) = drive_beside(endpoint, count, span, work, nothing).await?;
     Ok((brought, tally))
 }
 
@@ -76,18 +82,24 @@ pub async fn drive<T: Send + 'static, F: Future<Output = T> + Send + 'static>(
 ///
 /// # Errors
 /// As those of [`drive`].
-pub async fn drive_beside<T: Send + 'static, F: Future<Output = T> + Send + 'static, B: Future>(
-    target: &Target,
+pub async fn drive_beside<E, T, F, B>(
+    endpoint: &E,
     count: usize,
     (warm_up, span): (Duration, Duration),
-    mut work: impl FnMut(usize, Lane) -> F,
+    mut work: impl FnMut(usize, Lane<E>) -> F,
     beside: impl FnOnce(Instant, Instant) -> B,
-) -> Result<(Vec<T>, Tally, B::Output)> {
+) -> Result<(Vec<T>, Tally, B::Output)>
+where
+    E: Endpoint,
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+    B: Future,
+{
     // One after the other: all at once would overflow the server's queue, and each connection that is
     // dropped there is tried again after a whole second only.
     let mut connections = Vec::with_capacity(count);
     for _ in 0..count {
-        connections.push(Connection::open(target).await?);
+        connections.push(endpoint.open().await?);
     }
     let opens = tick() + warm_up;
     let window = Window { opens, closes: opens + span };
@@ -98,7 +110,7 @@ pub async fn drive_beside<T: Send + 'static, F: Future<Output = T> + Send + 'sta
         running.spawn(work(
             index,
             Lane {
-                target: target.clone(),
+                endpoint: endpoint.clone(),
                 connection: Some(connection),
                 window,
                 tally: Arc::clone(&tally),
@@ -138,6 +150,30 @@ fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
 }
 
 impl Lane {
+    /// Posts `body` and reads the answer; `None`, and a fault, for any that is no success.
+    pub async fn post<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Option<T> {
+        self.send(self.endpoint.post(path, json(body))).await
+    }
+
+    /// Sends a request that was built beforehand, as [`Lane::post`] does.
+    pub async fn send<T: DeserializeOwned>(&mut self, request: Result<Request>) -> Option<T> {
+        let named = request.as_ref().map(|it| (it.method().clone(), it.uri().clone())).ok();
+        let answer = self.exchange(request).await?;
+        let told = answer.json();
+        if told.is_none() {
+            let (method, uri) = named.unwrap_or_default();
+            let body = String::from_utf8_lossy(&answer.body);
+            self.fault(&format!("{method} {uri}: {} {body}", answer.status));
+        }
+        told
+    }
+}
+
+impl<E: Endpoint> Lane<E> {
     /// Whether another round of work may begin.
     pub fn is_open(&self) -> bool {
         self.from < self.window.closes && self.failures < GIVE_UP_AFTER
@@ -153,50 +189,34 @@ impl Lane {
         due < self.window.closes && self.is_open()
     }
 
-    /// Posts `body` and reads the answer; `None`, and a fault, for any that is no success.
-    pub async fn post<T: DeserializeOwned>(
-        &mut self,
-        path: &str,
-        body: &impl Serialize,
-    ) -> Option<T> {
-        self.send(self.target.post(path, json(body))).await
-    }
-
-    /// Sends a request that was built beforehand, as [`Lane::post`] does.
-    pub async fn send<T: DeserializeOwned>(&mut self, request: Result<Request>) -> Option<T> {
+    /// Sends a request and gives its answer, whatever it says; `None`, and a fault, when none comes.
+    pub async fn exchange(&mut self, request: Result<E::Request>) -> Option<E::Answer> {
         let sent = self.from;
-        let named = request.as_ref().map(|it| (it.method().clone(), it.uri().clone())).ok();
-        let answer = self.exchange(request).await;
+        let answer = self.call(request).await;
         self.from = tick();
         self.last = (sent, self.from);
-        let what = match answer {
+        match answer {
             Ok(answer) => {
                 self.failures = 0;
-                if let Some(told) = answer.json() {
-                    return Some(told);
-                }
-                let (method, uri) = named.unwrap_or_default();
-                let body = String::from_utf8_lossy(&answer.body).into_owned();
-                format!("{method} {uri}: {} {body}", answer.status)
+                Some(answer)
             }
             Err(error) => {
                 self.connection = None;
                 self.failures += 1;
+                self.fault(&format!("{error:#}"));
                 sleep(RECONNECT).await;
                 self.from = tick();
-                format!("{error:#}")
+                None
             }
-        };
-        self.fault(&what);
-        None
+        }
     }
 
-    async fn exchange(&mut self, request: Result<Request>) -> Result<Answer> {
+    async fn call(&mut self, request: Result<E::Request>) -> Result<E::Answer> {
         let connection = match &mut self.connection {
-            Some(open) if open.is_open() => open,
-            slot => slot.insert(Connection::open(&self.target).await?),
+            Some(open) if E::is_open(open) => open,
+            slot => slot.insert(self.endpoint.open().await?),
         };
-        connection.call(request?).await
+        E::call(connection, request?).await
     }
 
     /// When the last request counted from, and when its answer came.
@@ -215,6 +235,14 @@ impl Lane {
         self.count(units, |_| ());
     }
 
+    /// A cycle of several requests that began at `begun` is over with the last answer.
+    pub fn cycled(&self, begun: Instant) {
+        let arrived = self.last.1;
+        if self.counts() {
+            lock(&self.tally).cycles.record(arrived - begun);
+        }
+    }
+
     /// As [`Lane::done`] if `expected`, else a fault.
     pub fn judge(&self, expected: bool, units: u64, otherwise: &str) {
         if expected { self.done(units) } else { self.fault(otherwise) }
@@ -225,9 +253,14 @@ impl Lane {
         lock(&self.tally).faults.add(|| what.to_owned());
     }
 
-    fn count(&self, units: u64, also: impl FnOnce(&mut Tally)) {
+    /// Whether the last answer came in the window.
+    fn counts(&self) -> bool {
         let arrived = self.last.1;
-        if arrived >= self.window.opens && arrived <= self.window.closes {
+        arrived >= self.window.opens && arrived <= self.window.closes
+    }
+
+    fn count(&self, units: u64, also: impl FnOnce(&mut Tally)) {
+        if self.counts() {
             let mut tally = lock(&self.tally);
             tally.requests += 1;
             tally.units += units;

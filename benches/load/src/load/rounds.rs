@@ -11,6 +11,7 @@ use anyhow::Result;
 use super::{Disk, Lane, Probes, Tally, drive, median, raw_nats};
 use crate::http::Target;
 use crate::lab::Lab;
+use crate::server::Echo;
 use crate::stopwatch::{own_cpu, tick};
 use crate::workload::echo;
 
@@ -75,7 +76,8 @@ pub async fn interleaved<F: Future<Output = ()> + Send + 'static>(
     for _ in 0..count {
         let mut echo = None;
         if let Some(target) = lab.yardstick() {
-            let (_, echoed) = drive(target, connections, span, echo::ask).await?;
+            let ask = |index, lane| echo::ask(index, lane, Echo::Plain);
+            let (_, echoed) = drive(target, connections, span, ask).await?;
             tally.faults.merge(echoed.faults);
             echo = Some(echoed.requests as f64 / seconds);
         }

@@ -103,6 +103,8 @@ pub struct Tally {
     pub units: u64,
     /// Their latencies.
     pub latencies: Latencies,
+    /// The latencies of whole cycles, where a cycle is several requests.
+    pub cycles: Latencies,
     /// Unexpected answers and broken connections, also outside the window.
     pub faults: Faults,
 }
@@ -110,7 +112,13 @@ pub struct Tally {
 impl Tally {
     /// All at zero.
     pub fn new() -> Self {
-        Self { requests: 0, units: 0, latencies: Latencies::new(), faults: Faults::default() }
+        Self {
+            requests: 0,
+            units: 0,
+            latencies: Latencies::new(),
+            cycles: Latencies::new(),
+            faults: Faults::default(),
+        }
     }
 
     /// Adds all of `other`.
@@ -118,6 +126,7 @@ impl Tally {
         self.requests += other.requests;
         self.units += other.units;
         self.latencies.merge(&other.latencies);
+        self.cycles.merge(&other.cycles);
         self.faults.merge(other.faults);
     }
 }

@@ -1,6 +1,8 @@
 //! The coordinator under load: a child of this process, or one that runs already.
 
 mod cpu;
+mod echo;
+mod group_log;
 mod posture;
 mod process;
 mod scrape;
@@ -14,6 +16,7 @@ use tempfile::TempDir;
 use tenure::client::Client;
 use tokio::time::sleep;
 
+pub use echo::{Echo, Told, serve};
 pub use posture::Posture;
 pub use process::{Process, own_program, tenure_program};
 pub use scrape::Scrape;
@@ -158,7 +161,7 @@ impl Server {
     pub fn cpu(&self) -> Result<Duration> {
         let own = self.own.as_ref();
         let own = own.context("only a server of the tool's own tells its processor time")?;
-        cpu::used(own.process.id())
+        own.process.cpu()
     }
 
     /// Resident memory in bytes: from `/proc` for a server of ours, else as it says itself.

@@ -18,6 +18,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
 
+use super::cpu;
 use crate::http::{Means, Target};
 use crate::stopwatch::{block_for, tick};
 
@@ -85,6 +86,11 @@ impl Process {
     /// The child's process id.
     pub fn id(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The processor time that the child has used so far, user and system.
+    pub fn cpu(&self) -> Result<Duration> {
+        cpu::used(self.child.id())
     }
 
     /// Waits until the child says where it listens, for callers with these means.

@@ -10,9 +10,9 @@ use crate::report::Outcome;
 use crate::stopwatch::key_prefix;
 
 /// Distinct keys over all connections, unless told otherwise; at least one per connection.
-const KEYS: u64 = 1_000;
+pub const KEYS: u64 = 1_000;
 /// The leases' ttl: far longer than a cycle.
-const TTL_MS: u64 = 60_000;
+pub const TTL_MS: u64 = 60_000;
 
 /// Runs the workload.
 pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
@@ -28,15 +28,17 @@ pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
 }
 
 /// One connection: acquire key 0, release it, acquire key 1, …
-async fn cycle(mut lane: Lane, prefix: String, keys: u64) {
+pub async fn cycle(mut lane: Lane, prefix: String, keys: u64) {
     let mut turn = 0;
     while lane.is_open() {
         let body = acquire(format!("{prefix}/{}", turn % keys), &prefix, TTL_MS);
         turn += 1;
         let Some(grant) = lane.post::<Grant>("/v1/acquire", &body).await else { continue };
         lane.done(0);
+        let (begun, _) = lane.last();
         if let Some(verdict) = lane.post::<Released>("/v1/release", &grant).await {
             lane.judge(verdict.released, 1, "a release ended nothing");
+            lane.cycled(begun);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A hand-off is a grant to the next in the queue. Checked on the way: tokens of a key strictly
 //! increase in the order of the grants.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -18,30 +19,48 @@ use crate::report::Outcome;
 use crate::stopwatch::key_prefix;
 
 /// Keys that the clients share, unless told otherwise.
-const KEYS: u64 = 8;
+pub const KEYS: u64 = 8;
 /// How long a client waits in a queue; also bounded by the driver's own limit.
 const WAIT_MS: u64 = 10_000;
 /// The leases' ttl: a client that dies must not stop the queue for long.
-const TTL_MS: u64 = 10_000;
+pub const TTL_MS: u64 = 10_000;
 
 /// Runs the workload.
 pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
     let server = lab.server().await?;
     let prefix = key_prefix();
     let keys = lab.args.keys.unwrap_or(KEYS);
-    // The last token of each key.
-    let tokens: Vec<_> = (0..keys).map(|_| Arc::new(AtomicU64::new(0))).collect();
-    let work = |index: usize, lane| {
-        let key = index % tokens.len();
-        let body = acquire(format!("{prefix}/{key}"), &format!("bench-{index}"), TTL_MS);
-        let body = Acquire { wait_ms: Some(WAIT_MS), ..body };
-        contend(lane, body, Arc::clone(&tokens[key]))
-    };
+    let queues = Queues::new(&prefix, keys);
+    let work = |index, lane| queues.join(index, lane);
     let rounds = interleaved(lab, &server.target, connections, work).await?;
     let mut outcome = Outcome::new("contended", connections, &server.version)
         .of_rounds(rounds, "hand_offs_per_s");
     outcome.figure("keys", keys as f64);
     Ok(outcome)
+}
+
+/// The keys that clients queue for.
+#[derive(Debug)]
+pub struct Queues {
+    prefix: String,
+    /// The last token of each key.
+    tokens: Vec<Arc<AtomicU64>>,
+}
+
+impl Queues {
+    /// So many keys below `prefix`, none of which was ever held.
+    pub fn new(prefix: &str, keys: u64) -> Self {
+        let tokens = (0..keys).map(|_| Arc::new(AtomicU64::new(0))).collect();
+        Self { prefix: prefix.to_owned(), tokens }
+    }
+
+    /// The client `index`, which queues for one of them again and again.
+    pub fn join(&self, index: usize, lane: Lane) -> impl Future<Output = ()> + Send + use<> {
+        let key = index % self.tokens.len();
+        let body = acquire(format!("{}/{key}", self.prefix), &format!("bench-{index}"), TTL_MS);
+        let body = Acquire { wait_ms: Some(WAIT_MS), ..body };
+        contend(lane, body, Arc::clone(&self.tokens[key]))
+    }
 }
 
 async fn contend(mut lane: Lane, body: Acquire, last: Arc<AtomicU64>) {

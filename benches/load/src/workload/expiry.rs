@@ -26,18 +26,18 @@ use crate::server::Server;
 use crate::stopwatch::{key_prefix, tick};
 
 /// Leases that end at one instant, unless told otherwise.
-const AT_ONCE: u64 = 10_000;
+pub const AT_ONCE: u64 = 10_000;
 /// Leases that end within a second, unless told otherwise.
 const SPREAD: u64 = 100_000;
 /// Time to acquire them before the first one ends: some, and more for many.
-const LEAD: Duration = Duration::from_secs(4);
+pub const LEAD: Duration = Duration::from_secs(4);
 /// Grants per second that even a slow disk is trusted with.
 const SLOW_GRANTS_PER_S: u64 = 10_000;
 /// A lease must be granted while this much of its ttl is left, or the run is void: the smallest
 /// ttl that default settings allow is 100 ms.
 const MARGIN: Duration = Duration::from_millis(200);
 /// How long after the last deadline events may come.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 /// Heartbeats of other keys per second, and over how many leases they go.
 const BEATS_PER_S: u64 = 200;
 const BYSTANDERS: u64 = 100;

@@ -18,15 +18,15 @@ use crate::server::Server;
 use crate::stopwatch::{key_prefix, tick};
 
 /// Ownership changes of a burst, unless told otherwise.
-const CHANGES: u64 = 1_000;
+pub const CHANGES: u64 = 1_000;
 /// Connections that make the changes; each has one key of its own.
 const CHANGERS: u64 = 32;
 /// Deliveries per second of the paced run.
 const PACED_DELIVERIES_PER_S: u64 = 10_000;
 /// How long after the last change deliveries may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The leases' ttl: none ends during the run.
-const TTL_MS: u64 = 600_000;
+pub const TTL_MS: u64 = 600_000;
 
 /// Runs the workload; `connections` is the number of subscribers.
 pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
@@ -73,11 +73,13 @@ pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
 ///
 /// Change n is made by changer n modulo the number of changers, each on a key of its own.
 #[derive(Clone, Copy, Debug)]
-struct Load {
-    changers: u64,
+pub struct Load {
+    /// Connections that make changes.
+    pub changers: u64,
     /// Changes by each of them.
-    each: u64,
-    subscribers: u64,
+    pub each: u64,
+    /// Who must see all of them.
+    pub subscribers: u64,
     per_s: Option<u64>,
 }
 
@@ -86,21 +88,24 @@ type Made = (Instant, Instant);
 
 /// A finished run.
 #[derive(Debug)]
-struct Seen {
+pub struct Seen {
     /// By the number of the change; `None` for one that was not made.
     made: Vec<Option<Made>>,
     /// Per subscriber.
     followed: Vec<Followed>,
-    faults: Faults,
+    /// What went wrong.
+    pub faults: Faults,
 }
 
 impl Load {
-    fn new(changes: u64, subscribers: u64, per_s: Option<u64>) -> Self {
+    /// So many changes, rounded down to what each changer makes.
+    pub fn new(changes: u64, subscribers: u64, per_s: Option<u64>) -> Self {
         let changers = CHANGERS.min(changes);
         Self { changers, each: changes / changers, subscribers, per_s }
     }
 
-    async fn run(self, server: &Server, limit: Duration) -> Result<Seen> {
+    /// Makes them, and waits until all subscribers have seen all.
+    pub async fn run(self, server: &Server, limit: Duration) -> Result<Seen> {
         let prefix = key_prefix();
         let give_up = tick() + limit;
         let mut watching = JoinSet::new();
@@ -174,7 +179,7 @@ impl Seen {
     }
 
     /// The rate from the first request to the last delivery.
-    fn deliveries_per_s(&self) -> f64 {
+    pub fn deliveries_per_s(&self) -> f64 {
         let first = self.made.iter().flatten().map(|made| made.0).min();
         let last = self.all().map(|(_, at)| *at).max();
         let span = first.zip(last).map_or(Duration::ZERO, |(first, last)| last - first);

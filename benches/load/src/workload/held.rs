@@ -12,7 +12,7 @@ use crate::report::Outcome;
 use crate::stopwatch::key_prefix;
 
 /// Leases, unless told otherwise.
-const LEASES: u64 = 1_000_000;
+pub const LEASES: u64 = 1_000_000;
 /// Rest before memory is read: buffers of the last requests are given back.
 const SETTLE: Duration = Duration::from_secs(2);
 

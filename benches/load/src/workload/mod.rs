@@ -11,6 +11,7 @@ mod fanout;
 mod heartbeat;
 mod held;
 mod hold;
+mod peers;
 mod sessions;
 mod start;
 
@@ -22,6 +23,8 @@ use tenure::client::{Acquire, AcquireAny, Owner};
 
 use crate::lab::Lab;
 use crate::report::Outcome;
+use crate::server::Echo;
+use peers::Work;
 
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -55,7 +58,23 @@ pub enum Workload {
     Churn,
     /// The bare echo handler alone.
     Echo,
-    /// All of these.
+    /// The echo handler that makes each request durable, alone.
+    DurableEcho,
+    /// Acquire and release distinct keys, in turns with the echoes and with those of `--peers`.
+    AcquireReleasePeers,
+    /// The same beside a million held leases.
+    AcquireReleasePeersFull,
+    /// Heartbeats of a thousand held leases, in turns with the echo and with those of `--peers`.
+    HeartbeatPeers,
+    /// The same of a million held leases.
+    HeartbeatPeersFull,
+    /// Many clients want few keys, in turns with those of `--peers`.
+    ContendedPeers,
+    /// Ownership changes to many subscribers, in turns with those of `--peers`.
+    FanoutPeers,
+    /// Leases that expire at one instant, in turns with those of `--peers`.
+    ExpiryPeers,
+    /// All of these, but for those beside peers.
     All,
 }
 
@@ -70,14 +89,38 @@ impl Workload {
     pub fn default_connections(self) -> &'static [usize] {
         match self {
             Self::AcquireRelease | Self::HeartbeatAccess => &[64, 512],
-            Self::Heartbeat | Self::Contended | Self::Echo | Self::Sessions => &[64],
-            Self::Fanout => &[100],
+            Self::AcquireReleasePeers => &[1, 64, 256, 512],
+            Self::AcquireReleasePeersFull => &[64, 256, 512],
+            Self::HeartbeatPeers | Self::HeartbeatPeersFull => &[64, 256, 1_000],
+            Self::Heartbeat | Self::Contended | Self::ContendedPeers | Self::Sessions => &[64],
+            Self::Echo | Self::DurableEcho => &[64],
+            Self::Fanout | Self::FanoutPeers => &[100],
             _ => &[4],
         }
     }
 
+    /// Whether others take turns with the coordinator.
+    pub fn has_peers(self) -> bool {
+        matches!(
+            self,
+            Self::AcquireReleasePeers
+                | Self::AcquireReleasePeersFull
+                | Self::HeartbeatPeers
+                | Self::HeartbeatPeersFull
+                | Self::ContendedPeers
+                | Self::FanoutPeers
+                | Self::ExpiryPeers
+        )
+    }
+
+    /// Whether it needs the echo handlers.
+    pub fn needs_echo(self) -> bool {
+        self.has_peers() || matches!(self, Self::Echo | Self::DurableEcho)
+    }
+
     /// Measures it.
     pub async fn measure(self, lab: &Lab, connections: usize) -> Result<Outcome> {
+        let beside_peers = |work, held| peers::measure(lab, connections, work, held);
         match self {
             Self::AcquireRelease => acquire_release::measure(lab, connections).await,
             Self::AcquireReleaseBatch => batch::measure(lab, connections).await,
@@ -94,7 +137,15 @@ impl Workload {
             Self::ExpirySpread => expiry::measure(lab, connections, expiry::Ends::Spread).await,
             Self::Fanout => fanout::measure(lab, connections).await,
             Self::Start => start::measure(lab, connections).await,
-            Self::Echo => echo::measure(lab, connections).await,
+            Self::Echo => echo::measure(lab, connections, Echo::Plain).await,
+            Self::DurableEcho => echo::measure(lab, connections, Echo::Durable).await,
+            Self::AcquireReleasePeers => beside_peers(Work::Cycles, 0).await,
+            Self::AcquireReleasePeersFull => beside_peers(Work::Cycles, held::LEASES).await,
+            Self::HeartbeatPeers => beside_peers(Work::Heartbeats, heartbeat::LEASES).await,
+            Self::HeartbeatPeersFull => beside_peers(Work::Heartbeats, held::LEASES).await,
+            Self::ContendedPeers => beside_peers(Work::HandOffs, 0).await,
+            Self::FanoutPeers => peers::fanout::measure(lab, connections).await,
+            Self::ExpiryPeers => peers::expiry::measure(lab, connections).await,
             Self::Churn | Self::All => churn::measure(lab, connections).await,
         }
     }

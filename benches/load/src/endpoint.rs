@@ -1,0 +1,28 @@
+//! Where requests go, and the connections that take them there: by HTTP, or in another form.
+
+use std::fmt::Debug;
+use std::future::Future;
+
+use anyhow::Result;
+
+/// Where requests go.
+pub trait Endpoint: Clone + Debug + Send + Sync + 'static {
+    /// A connection to it, which has one request in flight at a time.
+    type Connection: Debug + Send + 'static;
+    /// What is sent.
+    type Request: Send + 'static;
+    /// What comes back.
+    type Answer: Send + 'static;
+
+    /// Connects.
+    fn open(&self) -> impl Future<Output = Result<Self::Connection>> + Send;
+
+    /// Whether the connection takes another request.
+    fn is_open(connection: &Self::Connection) -> bool;
+
+    /// Sends one request and waits for its whole answer.
+    fn call(
+        connection: &mut Self::Connection,
+        request: Self::Request,
+    ) -> impl Future<Output = Result<Self::Answer>> + Send;
+}
