@@ -65,25 +65,3 @@ impl Issuers {
         match *proof {}
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use crate::access::Access;
-
-    #[test]
-    fn a_file_that_names_an_issuer_is_refused_with_the_feature() {
-        let content = r#"[[jwt]]
-issuer = "https://k8s.example"
-keys = "jwks.json"
-audience = "tenure"
-[[principal]]
-name = "w"
-jwt = { issuer = "https://k8s.example", sub = "s" }
-may = [{ verb = "observe" }]
-"#;
-        let faults = Access::parse(Path::new("a.toml"), content, 0).unwrap_err().to_string();
-        assert!(faults.starts_with("a.toml:3: jwt.keys: ") && faults.contains("`jwt`"), "{faults}");
-    }
-}

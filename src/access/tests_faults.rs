@@ -250,3 +250,13 @@ fn a_plain_token_in_the_file_is_not_repeated_in_the_fault() {
         assert!(!found.contains(text), "{found}");
     }
 }
+
+#[cfg(not(feature = "jwt"))]
+#[test]
+fn a_file_that_names_an_issuer_is_refused_with_the_feature_that_is_missing() {
+    let content =
+        "[[jwt]]\nissuer = \"https://k8s.example\"\nkeys = \"jwks.json\"\naudience = \"t\"\n";
+    let found = faults(content);
+    let named = |fault: &String| fault.contains(":3: jwt.keys: ") && fault.contains("`jwt`");
+    assert!(found.iter().any(named), "{found:?}");
+}

@@ -1,5 +1,24 @@
 //! Percent-encoding in paths and queries.
 
+use actix_web::HttpRequest;
+
+/// The path of a request as routes match it: with its percent-encoding decoded, except for `%`, `/` and `+`. Whatever
+/// depends on which handler serves a request must read this path, and never the one that was sent.
+pub fn path_of(request: &HttpRequest) -> &str {
+    request.match_info().as_str()
+}
+
+/// What follows `/v1/leases/` in a path as it was sent: a key, percent-encoded. The segments before it may be encoded,
+/// too.
+pub fn key_part(sent: &str) -> Option<&str> {
+    let mut parts = sent.splitn(4, '/');
+    let leads = ["", "v1", "leases"].iter().all(|segment| {
+        let part = parts.next().and_then(|part| percent_decode(part.as_bytes()).ok());
+        part.is_some_and(|part| part == segment.as_bytes())
+    });
+    parts.next().filter(|_| leads)
+}
+
 /// Decodes percent-encoding once: a decoded `%` begins no further code. Fails at a `%` without two digits.
 pub fn percent_decode(raw: &[u8]) -> Result<Vec<u8>, &'static str> {
     let mut bytes = Vec::with_capacity(raw.len());

@@ -1,6 +1,6 @@
 //! Which handler serves which path.
 
-use actix_web::{HttpRequest, web};
+use actix_web::web;
 
 use super::{
     handlers::{
@@ -8,12 +8,6 @@ use super::{
     },
     pages,
 };
-
-/// The path of a request as routes match it: with its percent-encoding decoded, except for `%`, `/` and `+`. Whatever
-/// depends on which handler serves a request must read this path, and never the one that was sent.
-pub fn path_of(request: &HttpRequest) -> &str {
-    request.match_info().as_str()
-}
 
 /// Adds every path of the API, and the pages for people.
 pub fn routes(config: &mut web::ServiceConfig) {

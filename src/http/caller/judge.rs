@@ -23,7 +23,7 @@ use crate::{
     http::{
         answer::Problem,
         peer::{PRINCIPAL, was_forwarded},
-        routes::path_of,
+        percent::path_of,
     },
     telemetry::{Metrics, audit::Acting},
 };

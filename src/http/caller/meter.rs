@@ -15,7 +15,7 @@ use super::{address_rates::AddressRates, needs::pace, rate::Cell, usage::Usage};
 use crate::{
     access::Principal,
     clock::{Chance, Clock, Entropy as _, SystemEntropy},
-    http::{answer::Problem, peer::was_forwarded, routes::path_of},
+    http::{answer::Problem, peer::was_forwarded, percent::path_of},
     telemetry::{LimitKind, Metrics},
 };
 

@@ -16,7 +16,7 @@ use crate::{
     http::{
         answer::ProblemCode,
         peer::{FORWARDED_FOR, was_forwarded},
-        routes::path_of,
+        percent::path_of,
     },
     telemetry::audit::{Acting, AuditEntry, AuditEvent, AuditLog, Subject, bounded},
 };

@@ -32,7 +32,7 @@ use crate::{
         answer::Problem,
         caller::{Ends, Gatekeeper, keeps},
         peer::{Forged, SHED, Seal, Sealed, UNPROVEN},
-        routes::path_of,
+        percent::path_of,
     },
     telemetry::audit::AuditLog,
 };

@@ -26,7 +26,7 @@ use tokio::sync::Notify;
 use super::{classes::class, lag::Lag};
 use crate::{
     clock::{Chance, Entropy as _, SystemEntropy},
-    http::{answer::Problem, routes::path_of},
+    http::{answer::Problem, percent::path_of},
     manager::Manager,
 };
 

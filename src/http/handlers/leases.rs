@@ -14,7 +14,7 @@ use crate::{
         caller::Caller,
         forward::relay,
         peer::was_forwarded,
-        percent::percent_decode,
+        percent::{key_part, percent_decode},
         request::{Body, key, owner, query},
         views::gate,
     },
@@ -24,7 +24,7 @@ use crate::{
 
 /// Reads the key in a path. It is percent-decoded once; `/` may appear unencoded.
 pub fn key_of_path(path: &str) -> Result<Key, Problem> {
-    let raw = path.strip_prefix("/v1/leases/").unwrap_or_default();
+    let raw = key_part(path).unwrap_or_default();
     let bytes = percent_decode(raw.as_bytes()).map_err(|detail| Problem::field("key", detail))?;
     let text = String::from_utf8(bytes).map_err(|_| Problem::field("key", "is not UTF-8"))?;
     key(&text)

@@ -15,7 +15,7 @@ use super::{
     seal::Seal,
 };
 use crate::{
-    http::percent::percent_decode,
+    http::percent::{key_part, percent_decode},
     lease::{Moment, Nonce},
     manager::Home,
     tls,
@@ -106,7 +106,7 @@ impl Forwarder {
 /// The path and query to forward. A URL parser resolves the segments `.` and `..`, which a key may contain, so each `/`
 /// of a key is encoded. `None` for a key that consists of such a segment only: no URL can name it.
 fn target(uri: &Uri) -> Option<String> {
-    let path = match uri.path().strip_prefix("/v1/leases/") {
+    let path = match key_part(uri.path()) {
         Some(key) => {
             let named = percent_decode(key.as_bytes()).ok()?;
             if [&b"."[..], b".."].contains(&&*named) {

@@ -26,9 +26,10 @@ const QUEUE: usize = 4096;
 const SETTLE: Duration = Duration::from_secs(1);
 /// How often the ordinary log has the digest of the last line.
 const HEAD_EVERY: Duration = Duration::from_secs(60);
-/// How many lines a second may have of refused callers whom nobody knows. They must not push the lines of others out of
-/// the files that are kept.
-const UNKNOWN: u32 = 50;
+/// How many lines there may be at once of refused callers without a principal, and how many more with each second. They
+/// must not push the lines of others out of the files that are kept.
+const UNKNOWN: u64 = 1000;
+const UNKNOWN_PER_SECOND: u64 = 20;
 /// How often the ordinary log says that lines are lost.
 const COMPLAIN_EVERY: Duration = Duration::from_secs(10);
 
@@ -44,8 +45,8 @@ pub struct AuditLog {
     lost: Arc<AtomicU64>,
     lost_total: Counter,
     clock: Arc<dyn Clock>,
-    /// When the present second began, and how many lines of unknown callers it has.
-    unknown: Mutex<(Moment, u32)>,
+    /// How many more lines of unknown callers there may be, and since when.
+    unknown: Mutex<(u64, Moment)>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -80,12 +81,12 @@ impl AuditLog {
         };
         let spawned = std::thread::Builder::new().name("audit".into()).spawn(|| writer.run(lines));
         let writer = spawned.map_err(|source| AuditError::Io { path: path.to_owned(), source })?;
-        let unknown = Mutex::new((now, 0));
+        let unknown = Mutex::new((UNKNOWN, now));
         Ok(Self { queue, lost, lost_total, clock, unknown, writer: Mutex::new(Some(writer)) })
     }
 
     /// Records a call. Never waits: if the writer cannot keep up, the line is lost and counted. So is that of a refused
-    /// caller whom nobody knows, beyond [`UNKNOWN`] in one second.
+    /// caller without a principal, beyond [`UNKNOWN`].
     pub fn record(&self, entry: AuditEntry) {
         let is_unknown = entry.event == AuditEvent::Refused && entry.principal.is_none();
         let line = Message::Line(self.clock.wall_ms(), Box::new(entry));
@@ -96,13 +97,16 @@ impl AuditLog {
     }
 
     fn is_room_for_unknown(&self) -> bool {
-        let now = self.clock.now();
-        let mut second = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
-        if now.since(second.0) >= Duration::from_secs(1) {
-            *second = (now, 0);
+        let mut unknown = self.unknown.lock().unwrap_or_else(PoisonError::into_inner);
+        let (left, since) = &mut *unknown;
+        let seconds = self.clock.now().since(*since).as_secs();
+        if seconds > 0 {
+            *since = *since + Duration::from_secs(seconds);
+            *left = seconds.saturating_mul(UNKNOWN_PER_SECOND).saturating_add(*left).min(UNKNOWN);
         }
-        second.1 = second.1.saturating_add(1);
-        second.1 <= UNKNOWN
+        let is_room = *left > 0;
+        *left = left.saturating_sub(1);
+        is_room
     }
 
     /// Writes what waits, and ends. Blocks. Lines that are recorded later are lost.
