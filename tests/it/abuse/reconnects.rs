@@ -33,10 +33,10 @@ use crate::{
 
 /// What a lease lasts without a heartbeat.
 const TTL: Duration = Duration::from_secs(30);
-/// The longest time in which a probe is answered.
-const PROBE: Duration = Duration::from_secs(1);
-/// The same while there are handshakes. The coordinator ends those that take 3 s.
-const PROBE_BESIDE_HANDSHAKES: Duration = Duration::from_secs(3);
+/// The longest time in which a probe is answered. Its connection is accepted after those that came before it, on two
+/// cores that the clients use as well. Orchestrators give up after some failures of 1 s each, three as a rule. By TLS,
+/// the coordinator ends handshakes that take as long as this.
+const PROBE: Duration = Duration::from_secs(3);
 /// Who holds the leases where there is an access file, and the token.
 const HOLDER: &str = "holder";
 
@@ -187,7 +187,7 @@ async fn a_storm_of_tls_reconnects_within_one_ttl_loses_no_lease() {
     let crowd = Crowd::acquire(dial, count).await;
     let [first, worst, longest] = crowd.storms().await;
     assert!(first.max(worst) < TTL, "the last holder was back after {:?}", first.max(worst));
-    assert!(longest < PROBE_BESIDE_HANDSHAKES, "a probe took {longest:?}");
+    assert!(longest < PROBE, "a probe took {longest:?}");
     crowd.lost_nothing().await;
     let mut connection = crowd.dial.open().await.expect("a connection");
     let resumed = resumed(&mut connection, &crowd.dial).await;
