@@ -19,7 +19,24 @@ impl Certificates {
     }
 }
 
-/// A name in the form in which names are compared: DNS names in lower case, URIs as they are.
+/// A name in the form in which names are compared: DNS names in lower case, URIs as they are. A URI has a colon, and a
+/// DNS name has none, so no name of one kind equals one of the other.
 pub(super) fn normal(name: &str) -> String {
-    if name.contains("://") { name.to_owned() } else { name.to_ascii_lowercase() }
+    if name.contains(':') { name.to_owned() } else { name.to_ascii_lowercase() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_uri_is_compared_as_it_is_and_a_dns_name_without_regard_to_case() {
+        for (name, expected) in [
+            ("spiffe://Prod/Worker", "spiffe://Prod/Worker"),
+            ("urn:x:Admin", "urn:x:Admin"),
+            ("Worker.Example", "worker.example"),
+        ] {
+            assert_eq!(normal(name), expected);
+        }
+    }
 }

@@ -9,6 +9,8 @@ const MAX_BYTES: u64 = 16 << 20;
 /// The mode's bits for those who may change the file besides its owner, and for those who may read it.
 const OTHERS_WRITE: u32 = 0o022;
 const OTHERS_READ: u32 = 0o044;
+/// The bit of a directory in which nobody may replace the files of others.
+const STICKY: u32 = 0o1000;
 
 /// The content of the file, and what to look at.
 pub(super) fn read(path: &Path) -> Result<(String, Option<String>), Fault> {
@@ -27,12 +29,14 @@ pub(super) fn read(path: &Path) -> Result<(String, Option<String>), Fault> {
     Ok((content, warning))
 }
 
-/// The content and the mode of a file that has at most so many bytes, and that nobody but its owner may write.
+/// The content and the mode of a file that has at most so many bytes, and that nobody may write or replace but its
+/// owner, who is root or the user of this process.
 pub(super) fn guarded(path: &Path, most: u64) -> Result<(String, u32), String> {
     let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
     let file = File::open(path).map_err(unreadable)?;
     // The mode of the very file that is read, whatever the path leads to later.
-    let mode = file.metadata().map_err(unreadable)?.mode();
+    let metadata = file.metadata().map_err(unreadable)?;
+    let (owner, mode) = (metadata.uid(), metadata.mode());
     if mode & OTHERS_WRITE != 0 {
         return Err(format!(
             "has mode {:04o}, so others than its owner could give themselves rights: chmod 600 {}",
@@ -40,10 +44,63 @@ pub(super) fn guarded(path: &Path, most: u64) -> Result<(String, u32), String> {
             path.display()
         ));
     }
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(format!(
+            "belongs to the user with uid {owner}, who could give himself rights: chown it to root or to the user that \
+             tenure runs as"
+        ));
+    }
+    replaceable(path).map_err(unreadable)?.map_or(Ok(()), Err)?;
     let mut content = String::new();
     (&file).take(most + 1).read_to_string(&mut content).map_err(unreadable)?;
     if content.len() as u64 > most {
         return Err(format!("is longer than {most} bytes"));
     }
     Ok((content, mode))
+}
+
+/// Why others could put another file in the place of this one, if they could. A sticky directory keeps them from it.
+fn replaceable(path: &Path) -> std::io::Result<Option<String>> {
+    // The path may lead to the file by a link, which could be replaced as well.
+    for path in [std::path::absolute(path)?, path.canonicalize()?] {
+        let Some(directory) = path.parent() else { continue };
+        let mode = directory.metadata()?.mode();
+        if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
+            return Ok(Some(format!(
+                "is in a directory of mode {:04o}, so others than its owner could replace it: chmod go-w {}",
+                mode & 0o7777,
+                directory.display()
+            )));
+        }
+    }
+    Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        fs::{self, Permissions},
+        os::unix::fs::PermissionsExt as _,
+    };
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_others_could_replace_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("access.toml");
+        fs::write(&path, "content").expect("a file");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).expect("a mode");
+        let read_in = |mode| {
+            fs::set_permissions(directory.path(), Permissions::from_mode(mode)).expect("a mode");
+            guarded(&path, 100)
+        };
+        for mode in [0o777, 0o770, 0o702] {
+            let problem = read_in(mode).expect_err("others could replace it");
+            assert!(problem.contains("could replace it: chmod go-w"), "{problem}");
+        }
+        for mode in [0o1777, 0o755, 0o700] {
+            assert_eq!(read_in(mode).expect("nobody else can").0, "content");
+        }
+    }
 }

@@ -187,7 +187,8 @@ impl Problem {
 
     /// A principal uses as much as its limit in the access file says.
     pub fn over_limit(name: &str, limit: &str, most: u32) -> Self {
-        let detail = format!("the principal {name:?} uses its {limit}: at most {most} at a time");
+        let detail =
+            format!("the principal {name:?} is at its limit `{limit}`: at most {most} at a time");
         Self::of(Code::LimitReached, detail).retry(1000)
     }
 
@@ -272,6 +273,15 @@ impl Problem {
         let of_another = matches!(code, Code::Held | Code::Cooling | Code::Fencing);
         let code = if of_another { Code::Held } else { code };
         Self { field: self.field, ..Self::of(code, code.title()) }
+    }
+
+    /// Without what is known of keys that were tried: how many there are, their states, and when one ends.
+    pub fn uncounted(self) -> Self {
+        if self.code != Code::NoneAvailable.as_str() {
+            return self;
+        }
+        let detail = Code::NoneAvailable.title().to_owned();
+        Self { detail, counts: None, retry_after_ms: None, ..self }
     }
 
     /// The lease's home node, where that is another node.

@@ -35,7 +35,7 @@ impl Cookies {
 
     /// A cookie for the principal that shows this token.
     pub fn seal(&self, access: &Access, token: &str, now_ms: u64) -> Option<String> {
-        let principal = access.by_token(token)?;
+        let principal = access.by_token(token).filter(|principal| !principal.expired(now_ms))?;
         let until = now_ms + u64::try_from(LIFE.as_millis()).unwrap_or(u64::MAX);
         let digest = TokenDigest::of(token).to_string();
         let said = format!("{}.{until}.{}", BASE64.encode(&*principal.name), BASE64.encode(digest));

@@ -24,9 +24,10 @@ impl PeerCertificate {
     /// The first certificate of a verified chain; `None` if there is none, or it is malformed.
     pub fn of(chain: &[CertificateDer<'_>]) -> Option<Self> {
         let certificate = EndEntityCert::try_from(chain.first()?).ok()?;
-        let uris = certificate.valid_uri_names().map(str::to_owned);
-        let names = uris.chain(certificate.valid_dns_names().map(str::to_ascii_lowercase));
-        Some(Self { names: names.collect() })
+        // What has no colon is no URI, and would be taken for a DNS name.
+        let uris = certificate.valid_uri_names().filter(|uri| uri.contains(':')).map(str::to_owned);
+        let dns = certificate.valid_dns_names().filter(|name| !name.contains(':'));
+        Some(Self { names: uris.chain(dns.map(str::to_ascii_lowercase)).collect() })
     }
 }
 

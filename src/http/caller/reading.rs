@@ -155,7 +155,8 @@ impl Caller {
         }
     }
 
-    fn refuse(&self, verb: Verb, what: &str) -> Problem {
+    /// The refusal of a caller that lacks a right.
+    pub fn refuse(&self, verb: Verb, what: &str) -> Problem {
         match self.name() {
             None => Problem::unauthenticated(),
             Some(name) => Problem::no_right(name, verb.as_str(), what),
@@ -181,6 +182,11 @@ impl Caller {
             format!("for all keys with the prefix {prefix:?}")
         };
         Err(self.refuse(verb, &what))
+    }
+
+    /// Whether the caller has a right to some keys with a prefix.
+    pub fn may_some_of(&self, verb: Verb, prefix: &str) -> bool {
+        self.judge(|principal| !principal.prefixes(verb).part_of(prefix).is_empty())
     }
 
     /// Requires a right that is not about keys.

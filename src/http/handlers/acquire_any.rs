@@ -153,8 +153,19 @@ impl Call<'_> {
         relay_waiting(self.request, self.app, home, self.bytes.clone(), self.wait()).await
     }
 
+    /// Why nothing was acquired. A caller that may not read all candidates is not told what state they are in.
     fn problem(&self, error: &AcquireError) -> Problem {
-        Problem::acquire(error, self.app, None)
+        let problem = Problem::acquire(error, self.app, None);
+        if self.reads_candidates() { problem } else { problem.uncounted() }
+    }
+
+    fn reads_candidates(&self) -> bool {
+        let caller = Caller::of(self.request);
+        match &self.any.candidates {
+            Candidates::Keys(keys) => keys.iter().all(|key| caller.reads(key.as_str())),
+            Candidates::Prefix(prefix) => caller.reads_all_of(prefix),
+            Candidates::Pool(pool) => caller.reads_pool(self.app, pool),
+        }
     }
 
     /// Tells the caller of its grants.

@@ -110,6 +110,9 @@ pub async fn fence_skip(
 }
 
 /// Forget the free keys that begin with a prefix, up to 10 240 per call.
+///
+/// The answer to a caller without the right to read all keys with the prefix has no `next`: one call goes through all
+/// of them.
 #[utoipa::path(post, operation_id = "forget_keys", path = "/v1/admin/forget", tag = "admin", request_body = ForgetBody, responses(
     (status = 200, description = "The numbers of keys that were and were not forgotten", body = Forgot),
     (status = 400, description = "A field is not valid", body = Problem),
@@ -124,16 +127,24 @@ pub async fn forget(
     body: Body<ForgetBody>,
 ) -> HttpResponse {
     let (received, ForgetBody { prefix, reason, after }) = (app.manager.now(), &body.0);
-    let by = actor(&request);
-    if let Err(problem) = Caller::of(&request).may_all_of(Verb::Admin, prefix) {
+    let (caller, by) = (Caller::of(&request), actor(&request));
+    if let Err(problem) = caller.may_all_of(Verb::Admin, prefix) {
         return problem.respond(&request);
     }
-    match app.manager.forget(prefix, after.clone(), (reason, &by), received).await {
-        Ok(ForgottenKeys { forgotten, left, next }) => {
-            let (forgotten, left) = (forgotten as u64, left as u64);
-            json(&request, StatusCode::OK, &Forgot { forgotten, left, next })
+    let (mut all, mut after) = (Forgot { forgotten: 0, left: 0, next: None }, after.clone());
+    loop {
+        match app.manager.forget(prefix, after, (reason, &by), received).await {
+            Ok(ForgottenKeys { forgotten, left, next }) => {
+                all.forgotten += forgotten as u64;
+                all.left += left as u64;
+                after = next;
+            }
+            Err(error) => return Problem::admin(&error, &app, None).respond(&request),
         }
-        Err(error) => Problem::admin(&error, &app, None).respond(&request),
+        // The position is a key, so a caller that may not read the keys is not told where to go on.
+        if after.is_none() || caller.reads_all_of(prefix) {
+            return json(&request, StatusCode::OK, &Forgot { next: after, ..all });
+        }
     }
 }
 

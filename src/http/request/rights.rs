@@ -8,9 +8,14 @@ use crate::{
 };
 
 impl Caller {
-    /// Requires that a policy names the pool. The refusal names the pools that the caller may read, and no others.
+    /// Requires that a policy names the pool, and that the caller may read or hold some of its keys. Another pool is
+    /// refused like one that does not exist. The refusal names the pools that the caller may read, and no others.
     pub fn known_pool(&self, app: &App, pool: &str) -> Result<(), Problem> {
-        if app.manager.check_pool(pool).is_ok() {
+        let prefixes = app.manager.prefixes_of_pool(pool);
+        let mut verbs = [Verb::Read, Verb::Hold].into_iter();
+        if app.manager.check_pool(pool).is_ok()
+            && verbs.any(|verb| prefixes.iter().any(|prefix| self.may_some_of(verb, prefix)))
+        {
             return Ok(());
         }
         let mut known = app.manager.pool_names();
@@ -19,13 +24,19 @@ impl Caller {
         Err(Problem::field("pool", format!("is {pool:?}, but no policy names it; pools: {known}")))
     }
 
-    /// Requires the right to hold every key of a pool.
+    /// Requires the right to hold every key of a pool. The refusal names a prefix that the caller lacks only if the
+    /// caller may read the pool.
     pub fn may_work_for(&self, app: &App, pool: &str) -> Result<(), Problem> {
         self.known_pool(app, pool)?;
-        app.manager
-            .prefixes_of_pool(pool)
-            .iter()
-            .try_for_each(|prefix| self.may_all_of(Verb::Hold, prefix))
+        let prefixes = app.manager.prefixes_of_pool(pool);
+        let held = prefixes.iter().try_for_each(|prefix| self.may_all_of(Verb::Hold, prefix));
+        held.map_err(|problem| {
+            if self.reads_pool(app, pool) {
+                problem
+            } else {
+                self.refuse(Verb::Hold, &format!("for all keys of the pool {pool:?}"))
+            }
+        })
     }
 
     /// A lease without what only callers may know that may read its key.

@@ -63,7 +63,7 @@ pub struct SessionId {
 
 /// The text is not a session id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("is no session id: those are 64 hexadecimal digits")]
+#[error("is no session id: 64 hexadecimal digits, the first 32 in lower case")]
 pub struct NotASessionId;
 
 impl SessionSpec {

@@ -1,8 +1,8 @@
 //! Large bodies that stop before their end, of which there is room for a few.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
-use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet};
+use tokio::{io::AsyncWriteExt, net::TcpStream, task::JoinSet, time::sleep};
 
 use super::{
     idle::sockets,
@@ -15,6 +15,8 @@ use crate::support::harness::{Server, eventually};
 /// Of memory that one of them may take, beside the room for all of them, which is a quarter of the slack.
 const BYTES: u64 = 64 << 10;
 const BODY: usize = 1 << 20;
+/// The server takes less time than this to read all that was sent at once.
+const BURST: Duration = Duration::from_secs(1);
 
 /// All but the end of a body, as far as it is taken.
 async fn begin(addr: SocketAddr) -> TcpStream {
@@ -40,6 +42,8 @@ async fn bodies_that_do_not_end_delay_nobody_and_take_what_there_is_for_bodies()
             begun.spawn(begin(server.addr));
         }
         let begun = begun.join_all().await;
+        // What was sent is in the kernel's buffers. The burst of requests is over once the server has read their heads.
+        sleep(BURST).await;
         let busy = tails(&server, &twin, span()).await;
         rounds_of.round(quiet, busy);
         drop(begun);

@@ -19,4 +19,5 @@ mod rows;
 #[path = "../../doors/signer.rs"]
 mod signer;
 mod start;
+mod told;
 mod world;

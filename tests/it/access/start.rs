@@ -23,12 +23,13 @@ fn a_missing_or_faulty_access_file_ends_the_start_with_the_reason() {
 #[tokio::test]
 async fn the_page_gets_a_cookie_for_a_token_and_the_cookie_only_reads() {
     let reader = principal("reader", &all_of(""));
-    let guarded = Guarded::start(std::slice::from_ref(&reader), &[]);
+    let expired = format!("{}expires = 2020-01-31\n", principal("expired", &all_of("")));
+    let guarded = Guarded::start(&[reader.clone(), expired], &[]);
     assert_eq!(guarded.get("", "/").await.status, 200, "the page shows nothing by itself");
-    guarded
-        .post("", "/sign-in", &json!({ "token": "guess" }))
-        .await
-        .problem(401, "unauthenticated");
+    for token in ["guess", "expired"] {
+        let refused = guarded.post("", "/sign-in", &json!({ "token": token })).await;
+        refused.problem(401, "unauthenticated");
+    }
     let signed_in = guarded.post("", "/sign-in", &json!({ "token": "reader" })).await;
     assert_eq!(signed_in.status, 204);
     let set = signed_in.header("set-cookie").expect("a cookie").to_owned();
