@@ -62,7 +62,7 @@ async fn a_pool_of_which_the_caller_has_no_part_is_refused_like_one_that_does_no
     let guarded = Guarded::configured(&cast(), POLICIES, &[]);
     let session = |pool: &str| json!({ "owner": "o", "ttl_ms": 5000, "pool": pool });
     for path in ["/v1/sessions", "/v1/acquire-any"] {
-        let [there, nowhere] = ["vault-pool", "nowhere-at"].map(|pool| session(pool));
+        let [there, nowhere] = ["vault-pool", "nowhere-at"].map(&session);
         let there = guarded.post("outsider", path, &there).await;
         let nowhere = guarded.post("outsider", path, &nowhere).await;
         assert_eq!(there.status, 400, "{}", there.text());
