@@ -66,7 +66,12 @@ impl Commit<'_> {
         matches!(
             self.kind,
             "released" | "expired" | "revoked" | "reclaimed" | "transferred" | "session-ended"
-        )
+        ) && !self.withdraws_an_offer()
+    }
+
+    /// An administrator withdrew the offer of a key. No tenure ended.
+    fn withdraws_an_offer(&self) -> bool {
+        self.kind == "revoked" && self.owner.is_empty()
     }
 
     /// The same change, read twice.

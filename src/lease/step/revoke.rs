@@ -16,7 +16,9 @@ impl<C: Caller> Lease<C> {
             revoke.owner.as_ref().is_some_and(|of| !holder.is_some_and(|it| it.has_name_of(of)))
                 || revoke.token.is_some_and(|token| token != self.token);
         let unheld = holder.is_none();
-        if other || (unheld && !self.offer_stands(env.now)) {
+        // A token names a tenure, and no offer.
+        let withdraws = unheld && revoke.token.is_none() && self.offer_stands(env.now);
+        if other || (unheld && !withdraws) {
             let view = Box::new(self.view(env.now));
             out.push(Effect::Reply(call.caller, Answer::NotHeld(view)));
         } else if unheld {

@@ -195,7 +195,8 @@ impl World {
             200 => may && !open.is_empty(),
             // A call by prefix or pool need not find a key that is offered.
             409 => may && !is_sure,
-            status => status == 403 && !may,
+            400 => self.is_hidden(&body),
+            status => status == 403 && !may && !self.is_hidden(&body),
         };
         if !fits {
             return differs(&format!("acquire-any {body}"), &reply, &(may, about));
@@ -209,6 +210,17 @@ impl World {
             self.granted(on, owner, &grants[0]);
         }
         Ok(())
+    }
+
+    /// Whether a call names a pool of which the caller may neither read nor hold a key, though it may hold others.
+    pub fn is_hidden(&self, body: &Value) -> bool {
+        let Some(pool) = body["pool"].as_str() else { return false };
+        let Some((prefix, _)) = RANGES.iter().find(|range| range.1 == Some(pool)) else {
+            return false;
+        };
+        let mut rights = self.who().hold.iter().chain(&self.who().read);
+        !self.who().hold.is_empty()
+            && !rights.any(|right| right.starts_with(prefix) || prefix.starts_with(right))
     }
 
     /// A call that shows a lease id: that of the key, or any that anybody was told.

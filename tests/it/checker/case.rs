@@ -113,7 +113,7 @@ fn of_others(verb: &str, words: &mut Words<'_>) -> Event {
             seq: words.number(),
             kind: words.text(),
             token: words.number(),
-            owner: words.text(),
+            owner: Some(words.text()).filter(|owner| owner != "-").unwrap_or_default(),
             session: words.after("session", Words::text),
             fences: words
                 .after("fences", |words| words.text().split(',').map(str::to_owned).collect())

@@ -134,6 +134,23 @@ fn an_administrator_may_withdraw_an_offer() {
 }
 
 #[test]
+fn a_revoke_of_a_token_is_about_its_tenure_and_leaves_the_offer_that_followed() {
+    let (mut bench, a) = held_by("a");
+    bench.ask(acquire("b").waiting_until(until(60)).place());
+    bench.run(10_000);
+    assert_eq!(bench.state(), "offered");
+    let token = a.grant().view.token;
+    let refused = bench.done(revoke_of(token));
+    assert!(matches!(refused.answer(), Answer::NotHeld(_)));
+    assert_eq!(bench.state(), "offered");
+    bench.done(revoke());
+    assert_eq!(bench.events(), ["granted", "expired", "revoked"]);
+    // R11: nobody took the key.
+    let beat = bench.done(heartbeat(a.proof()));
+    assert!(matches!(beat.answer(), Answer::Alive { revived: true, .. }));
+}
+
+#[test]
 fn a_graceful_revoke_stops_promises_and_waits_for_the_last() {
     let (mut bench, a) = held_by("a");
     bench.pass(2_000);

@@ -1,8 +1,8 @@
 //! A holder that is asked to hand its lease over, and what it does then.
 
 use tenure::lease::{
-    Answer, Behavior, ChangeKind, CodecError, FenceResult, Key, Lost, Nonce, Record, Request,
-    Revoke, SessionSpec, Token,
+    Answer, Behavior, ChangeKind, CodecError, FenceResult, Key, Lost, Nonce, Record, SessionSpec,
+    Token,
 };
 
 use crate::core::harness::*;
@@ -142,18 +142,13 @@ fn who_is_ordered_to_end_may_still_give_the_key_up_but_not_choose() {
     assert_eq!((end.kind, end.actor.as_deref()), (ChangeKind::Transferred, Some("root")));
 }
 
-fn of_tenure(token: Token) -> Request {
-    let Request::Revoke(order) = revoke() else { unreachable!() };
-    Request::Revoke(Box::new(Revoke { token: Some(token), ..*order }))
-}
-
 #[test]
 fn an_order_waits_for_the_last_promise_and_ends_no_later_tenure() {
     let (mut bench, a) = held_by("a");
     bench.done(ask_handover());
     bench.pass(TTL_MS / 2);
     bench.done(heartbeat(a.proof()));
-    bench.done(of_tenure(Token(a.token())));
+    bench.done(revoke_of(Token(a.token())));
     assert!(bench.lease.handover().is_none(), "nobody waits for an answer any more");
     bench.run(TTL_MS - 1);
     assert_eq!(bench.owner().as_deref(), Some("a"));
@@ -161,7 +156,7 @@ fn an_order_waits_for_the_last_promise_and_ends_no_later_tenure() {
     assert_eq!(bench.events(), ["granted", "handover-requested", "revoked"]);
 
     bench.done(acquire("b"));
-    let late = bench.done(of_tenure(Token(a.token())));
+    let late = bench.done(revoke_of(Token(a.token())));
     assert!(matches!(late.answer(), Answer::NotHeld(_)));
     assert_eq!(bench.owner().as_deref(), Some("b"));
 }

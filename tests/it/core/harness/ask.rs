@@ -2,7 +2,7 @@
 
 use tenure::lease::{
     Acquire, AskHandover, Heartbeat, LeaseId, Moment, Nonce, Owner, Release, Request, Revoke,
-    SessionRef, Transfer,
+    SessionRef, Token, Transfer,
 };
 
 /// The ttl of whoever does not say.
@@ -56,13 +56,13 @@ impl Ask {
         self
     }
 
-    /// To be kept by a session.
     /// A place in the queue, for a caller at another node.
     pub fn place(mut self) -> Self {
         self.0.place = true;
         self
     }
 
+    /// To be kept by a session.
     pub fn kept_by(mut self, session_ref: SessionRef) -> Self {
         self.0.session_ref = Some(session_ref);
         self
@@ -125,6 +125,11 @@ pub fn revoke() -> Request {
         token: None,
         floor: None,
     }))
+}
+
+pub fn revoke_of(token: Token) -> Request {
+    let Request::Revoke(order) = revoke() else { unreachable!() };
+    Request::Revoke(Box::new(Revoke { token: Some(token), ..*order }))
 }
 
 pub fn revoke_immediately() -> Request {
