@@ -18,7 +18,9 @@ use super::{
     plugins::{NamedPlugin, Plugins, Subscription},
     pools::Pools,
     quotas::{self, Quotas},
-    runtime::{bus::Bus, inbox::Inbox, outcomes::Outcomes, registry::Registry},
+    runtime::{
+        bus::Bus, followers::Followers, inbox::Inbox, outcomes::Outcomes, registry::Registry,
+    },
     sessions::{SessionService, Sessions},
 };
 use crate::{
@@ -44,6 +46,8 @@ pub struct Coordinator {
     /// What plugins are notified of.
     subscriptions: ArcSwap<Vec<Subscription>>,
     pub bus: Bus,
+    /// Who follows single tenures.
+    pub followers: Arc<Followers>,
     /// Keys that this node forgot, until their records are removed.
     pub(crate) forgotten: Arc<Forgotten>,
     /// Grants whose callers left before they were told.
@@ -108,6 +112,7 @@ impl Coordinator {
             quotas: Arc::default(),
             subscriptions: ArcSwap::from_pointee(subscriptions),
             bus,
+            followers: Arc::default(),
         }
     }
 
