@@ -84,9 +84,11 @@ impl Manager {
     fn notice(&self, follower: &mut Follower, news: News) -> Option<Notice> {
         match news {
             News::Ended(key, token, kind) => {
-                let follows = follower.tenures.get(&key) == Some(&token);
-                follows.then(|| follower.tenures.remove(&key));
-                follows.then_some(Notice::Ended(key, token, kind))
+                if follower.tenures.get(&key) != Some(&token) {
+                    return None;
+                }
+                follower.tenures.remove(&key);
+                Some(Notice::Ended(key, token, kind))
             }
             News::HandoverRequested(key, token) => {
                 let left = self.coordinator.sessions.handovers.left_ms(&key, self.now());

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use actix_web::{
     HttpMessage as _, HttpRequest, HttpResponse,
     dev::ServiceResponse,
-    http::{Method, header::HeaderValue},
+    http::{Method, StatusCode, header::HeaderValue},
 };
 
 use crate::{
@@ -81,6 +81,15 @@ pub fn refused<B>(log: &AuditLog, request: &HttpRequest, response: &HttpResponse
     log.record(line);
 }
 
+/// Records that a stream, which this request opened, follows what all callers hold.
+pub fn watches(log: &AuditLog, request: &HttpRequest) {
+    let mut line = entry(AuditEvent::Read, request);
+    line.principal = principal(request);
+    line.verb = "watch";
+    line.status = Some(StatusCode::OK.as_u16());
+    log.record(line);
+}
+
 /// The name of the principal that makes the call, if it is known.
 fn principal(request: &HttpRequest) -> Option<Arc<str>> {
     request.extensions().get::<Acting>().map(|acting| acting.0.clone())
@@ -147,7 +156,7 @@ fn masked(path: &str) -> String {
 
 /// What a call does.
 fn verb(method: &Method, path: &str) -> &'static str {
-    const LAST: [&str; 21] = [
+    const LAST: [&str; 22] = [
         "revoke",
         "pin",
         "unpin",
@@ -169,6 +178,7 @@ fn verb(method: &Method, path: &str) -> &'static str {
         "readyz",
         "metrics",
         "pools",
+        "stream",
     ];
     let last = path.rsplit('/').next().unwrap_or_default();
     let is_read = method == Method::GET || method == Method::HEAD;

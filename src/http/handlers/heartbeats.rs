@@ -10,6 +10,7 @@ use crate::{
         answer::{Problem, json},
         app::App,
         caller::Caller,
+        following::{Following, keeps},
         forward::act_at_home,
         request::Body,
     },
@@ -37,6 +38,7 @@ pub async fn heartbeat(
         let alive = app.manager.heartbeat(key, read_heartbeat(&caller, &body.0)?, asked).await;
         let Alive { token, valid_for_ms, revived } =
             alive.map_err(|error| Problem::holder(&error, &app, key))?;
+        keeps(&request, key, token);
         let answer = HeartbeatAnswer { key, token: token.0, valid_for_ms, revived, notices: [] };
         Ok(json(&request, StatusCode::OK, &answer))
     })
@@ -64,7 +66,14 @@ pub async fn heartbeats(
     body: Body<BatchBody>,
 ) -> HttpResponse {
     let ask = async |leases: Vec<_>, asked| app.manager.heartbeats(leases.into_iter(), asked).await;
-    batch::answer(&request, &app, &body.0, ask, |key, answer| verdict(&app, key, answer)).await
+    let following = Following::of(&request);
+    batch::answer(&request, &app, &body.0, ask, |key, answer| {
+        if let (Some(following), Ok(alive)) = (&following, &answer) {
+            following.keep(key, alive.token);
+        }
+        verdict(&app, key, answer)
+    })
+    .await
 }
 
 fn verdict<'a>(app: &App, key: &'a str, answer: Result<Alive, HolderError>) -> Verdict<'a> {
