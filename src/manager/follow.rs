@@ -62,11 +62,7 @@ impl Manager {
     }
 
     /// The next notice to a follower.
-    pub fn poll_notice(
-        &self,
-        follower: &mut Follower,
-        context: &mut Context<'_>,
-    ) -> Poll<Notice> {
+    pub fn poll_notice(&self, follower: &mut Follower, context: &mut Context<'_>) -> Poll<Notice> {
         loop {
             while let Some(news) = follower.unread.pop_front() {
                 if let Some(notice) = self.notice(follower, news) {
@@ -92,7 +88,8 @@ impl Manager {
             }
             News::HandoverRequested(key, token) => {
                 let left = self.coordinator.sessions.handovers.left_ms(&key, self.now());
-                let span = || self.coordinator.policy_table().of(key.as_str()).0.handover_timeout_ms;
+                let span =
+                    || self.coordinator.policy_table().of(key.as_str()).0.handover_timeout_ms;
                 let left = left.unwrap_or_else(span);
                 Some(Notice::HandOver(key, token, left))
             }

@@ -4,7 +4,6 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::batch;
 use crate::{
-    access::Verb,
     api::{BatchBody, HeartbeatAnswer, HeartbeatBody, Verdict, Verdicts},
     http::{
         answer::{Problem, json},
@@ -12,7 +11,7 @@ use crate::{
         caller::Caller,
         following::{Following, keeps},
         forward::act_at_home,
-        request::Body,
+        request::{Body, held},
     },
     lease::Heartbeat,
     manager::{Alive, HolderError},
@@ -47,9 +46,7 @@ pub async fn heartbeat(
 
 /// Reads a heartbeat and checks all that needs no state.
 pub fn read_heartbeat(caller: &Caller, body: &HeartbeatBody) -> Result<Heartbeat, Problem> {
-    batch::check_key(&body.key)?;
-    caller.may(Verb::Hold, &body.key)?;
-    let lease_id = caller.lease_id(&body.lease_id)?;
+    let lease_id = held(caller, &body.key, &body.lease_id)?;
     let value = body.value.as_deref().map(Into::into);
     Ok(Heartbeat { value, ttl_ms: body.ttl_ms, ..Heartbeat::new(lease_id) })
 }
