@@ -29,6 +29,9 @@ use crate::{
     telemetry::{Metrics, audit::Acting},
 };
 
+/// The path that opens a stream of calls.
+const STREAM: &str = "/v1/stream";
+
 /// Decides who may reach a handler.
 #[derive(Clone)]
 pub struct Gatekeeper {
@@ -174,7 +177,9 @@ impl Gatekeeper {
         {
             return Ok(Some(Shown::of(known)));
         }
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        // Calls by a stream do more than read, although a GET opens it.
+        let reads =
+            matches!(*request.method(), Method::GET | Method::HEAD) && path_of(request) != STREAM;
         if let Some(cookie) = cookie(request).filter(|_| reads) {
             let now = self.clock.wall_ms();
             return Ok(self.cookies.open(access, cookie, now).map(Shown::of));

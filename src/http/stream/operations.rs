@@ -27,12 +27,14 @@ pub type Parameters = BTreeMap<String, Value>;
 pub const WATCH: &str = "watch";
 /// The operation that follows them no longer.
 pub const UNWATCH: &str = "unwatch";
+/// The operation that gives up a call in flight.
+pub const CANCEL: &str = "cancel";
 /// The operation that reads ownership changes, a page for each call.
 pub const EVENTS: &str = "events";
 
 macro_rules! operations {
     ($($name:literal $method:ident $path:literal;)*) => {
-        /// Every operation that a stream takes, besides [`WATCH`] and [`UNWATCH`].
+        /// Every operation that a stream takes, besides [`WATCH`], [`UNWATCH`] and [`CANCEL`].
         pub static OPERATIONS: &[Operation] =
             &[$(Operation { name: $name, method: Method::$method, path: $path }),*];
     };
@@ -175,14 +177,15 @@ mod tests {
             OPERATIONS.iter().map(|it| format!("{} {} {}", it.name, method(it), it.path)).collect();
         assert_eq!(taken, described);
         assert_eq!(taken.len(), OPERATIONS.len(), "no operation is there twice");
-        assert!(named(WATCH).is_err() && named(UNWATCH).is_err());
+        assert!([WATCH, UNWATCH, CANCEL].iter().all(|own| named(own).is_err()));
     }
 
     /// The page lists them by hand.
     #[test]
     fn the_page_names_every_operation() {
         let page = include_str!("../../../docs/stream.md");
-        let names = OPERATIONS.iter().map(|operation| operation.name).chain([WATCH, UNWATCH]);
+        let names =
+            OPERATIONS.iter().map(|operation| operation.name).chain([WATCH, UNWATCH, CANCEL]);
         for name in names {
             assert!(page.contains(&format!("`{name}`")), "{name}");
         }

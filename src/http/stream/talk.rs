@@ -16,7 +16,9 @@ use std::{
 use actix_web::web;
 use bytes::Bytes;
 use futures_util::{
-    FutureExt as _, StreamExt as _, future::LocalBoxFuture, stream::FuturesUnordered,
+    FutureExt as _, StreamExt as _,
+    future::{AbortHandle, Abortable, LocalBoxFuture},
+    stream::FuturesUnordered,
 };
 use tokio::time::{Interval, MissedTickBehavior};
 
@@ -26,7 +28,7 @@ use super::{
     frames::{Frames, Incoming, MOST},
     message::{Answer, Message, Outgoing, read},
     notices::notice,
-    operations::{EVENTS, Operation, UNWATCH, WATCH, named},
+    operations::{CANCEL, EVENTS, Operation, UNWATCH, WATCH, named},
     watch::{Watch, read_watch},
 };
 use crate::{
@@ -50,6 +52,13 @@ const TURN: usize = 256;
 /// A stream ends when nothing came during so many spans between two pings.
 const SILENT: u32 = 3;
 
+/// A call that is not answered yet.
+struct InFlight {
+    /// Whether others depend on it.
+    keeps: bool,
+    abort: AbortHandle,
+}
+
 /// A stream, and what it holds while it is open.
 pub struct Talk {
     app: web::Data<App>,
@@ -57,11 +66,11 @@ pub struct Talk {
     calls: Rc<Calls>,
     frames: Frames,
     outgoing: Outgoing,
-    /// The calls in flight, by their ids, and whether others depend on each.
-    in_flight: HashMap<u64, bool>,
+    /// The calls in flight, by their ids.
+    in_flight: HashMap<u64, InFlight>,
     /// How many of these are calls that others do not depend on.
     others: usize,
-    pending: FuturesUnordered<LocalBoxFuture<'static, Answer>>,
+    pending: FuturesUnordered<Abortable<LocalBoxFuture<'static, Answer>>>,
     watch: Option<Watch>,
     /// The call that begins the watch, until it is answered.
     beginning: Option<u64>,
@@ -239,6 +248,12 @@ impl Talk {
             self.outgoing.answer(&Answer::ok(call.id, &serde_json::json!({})));
             return Ok(None);
         }
+        if call.op == CANCEL {
+            let given_up = self.cancel(call)?;
+            let told = serde_json::json!({ "cancelled": given_up });
+            self.outgoing.answer(&Answer::ok(call.id, &told));
+            return Ok(None);
+        }
         let is_watch = call.op == WATCH;
         let operation = named(if is_watch { EVENTS } else { call.op })?;
         let keeps = operation.keeps();
@@ -281,9 +296,10 @@ impl Talk {
         match future.poll_unpin(context) {
             Poll::Ready(answer) => self.answer(&answer),
             Poll::Pending => {
-                self.in_flight.insert(id, keeps);
+                let (abort, registration) = AbortHandle::new_pair();
+                self.in_flight.insert(id, InFlight { keeps, abort });
                 self.others += usize::from(!keeps);
-                self.pending.push(future);
+                self.pending.push(Abortable::new(future, registration));
             }
         }
     }
@@ -292,17 +308,36 @@ impl Talk {
     fn finish(&mut self, context: &mut Context<'_>) {
         let was_full = self.is_full();
         while self.outgoing.len() < CHUNK
-            && let Poll::Ready(Some(answer)) = self.pending.poll_next_unpin(context)
+            && let Poll::Ready(Some(answered)) = self.pending.poll_next_unpin(context)
         {
-            if self.in_flight.remove(&answer.id) == Some(false) {
-                self.others -= 1;
+            // One that was given up is forgotten already.
+            if let Ok(answer) = answered {
+                self.forget(answer.id);
+                self.answer(&answer);
             }
-            self.answer(&answer);
         }
         if was_full && !self.is_full() {
             // More may be read now.
             context.waker().wake_by_ref();
         }
+    }
+
+    /// Gives up the call that the parameter `call` names, as if its caller had hung up. Returns whether it was in flight.
+    fn cancel(&mut self, call: &Message<'_>) -> Result<bool, Problem> {
+        let of = call.params.get("call").and_then(serde_json::Value::as_u64);
+        let of = of.ok_or_else(|| Problem::field("call", "must be the id of a call"))?;
+        let given_up = self.forget(of);
+        if let Some(InFlight { abort, .. }) = &given_up {
+            abort.abort();
+        }
+        Ok(given_up.is_some())
+    }
+
+    /// A call is in flight no longer.
+    fn forget(&mut self, id: u64) -> Option<InFlight> {
+        let call = self.in_flight.remove(&id)?;
+        self.others -= usize::from(!call.keeps);
+        Some(call)
     }
 
     fn answer(&mut self, answer: &Answer) {
