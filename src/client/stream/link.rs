@@ -8,10 +8,10 @@ use std::{
 };
 
 use reqwest::Url;
-use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{
+    beat::{Answer, Beat, Request},
     nudges::{Nudges, Registered, name_of_lease, name_of_session},
     open::{Unopened, open},
     run::run,
@@ -28,30 +28,6 @@ const QUEUE: usize = 1024;
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(30)];
 /// The pause after a server said that it has no streams.
 const LONG: Duration = Duration::from_secs(300);
-
-/// A heartbeat as a stream takes it.
-#[derive(Clone, Debug)]
-pub(in crate::client) struct Beat {
-    /// The `operationId`.
-    pub(in crate::client) op: &'static str,
-    pub(in crate::client) params: Option<Value>,
-    pub(in crate::client) body: Option<Value>,
-}
-
-/// A heartbeat that is to be sent.
-pub(super) struct Request {
-    pub(super) op: &'static str,
-    pub(super) params: Option<Value>,
-    pub(super) body: Option<Value>,
-    pub(super) answer: oneshot::Sender<Answer>,
-}
-
-/// The answer to a heartbeat.
-#[derive(Debug)]
-pub(in crate::client) struct Answer {
-    pub(in crate::client) status: u16,
-    pub(in crate::client) body: Vec<u8>,
-}
 
 /// The streams of a client.
 #[derive(Default)]

@@ -6,10 +6,12 @@
 //!
 //! Does not guarantee: a stream. A server may not offer one, and a proxy may not pass it.
 
+mod beat;
 mod link;
 mod nudges;
 mod open;
 mod run;
 
-pub(super) use link::{Beat, Streams, Way};
+pub(super) use beat::Beat;
+pub(super) use link::{Streams, Way};
 pub(super) use nudges::Registered;

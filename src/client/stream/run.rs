@@ -12,7 +12,7 @@ use tokio::{
 use tokio_tungstenite::tungstenite::Message;
 
 use super::{
-    link::{Answer, Request},
+    beat::{Answer, Request},
     nudges::{Nudges, Told},
     open::Socket,
 };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use actix_web::{
     HttpMessage as _, HttpRequest, HttpResponse,
     dev::ServiceResponse,
-    http::{Method, StatusCode, header::HeaderValue},
+    http::{Method, header::HeaderValue},
 };
 
 use crate::{
@@ -78,15 +78,6 @@ pub fn refused<B>(log: &AuditLog, request: &HttpRequest, response: &HttpResponse
     let mut line = entry(AuditEvent::Refused, request);
     line.principal = principal(request);
     finish(&mut line, response);
-    log.record(line);
-}
-
-/// Records that a stream, which this request opened, follows what all callers hold.
-pub fn watches(log: &AuditLog, request: &HttpRequest) {
-    let mut line = entry(AuditEvent::Read, request);
-    line.principal = principal(request);
-    line.verb = "watch";
-    line.status = Some(StatusCode::OK.as_u16());
     log.record(line);
 }
 

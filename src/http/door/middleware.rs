@@ -12,7 +12,7 @@ use std::{
 };
 
 use actix_web::{
-    Error, HttpMessage as _, HttpRequest, HttpResponse,
+    Error, HttpMessage as _, HttpResponse,
     body::BoxBody,
     dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready},
     http::{ConnectionType, Method, header},
@@ -78,13 +78,6 @@ impl Door {
         peer: Option<IpAddr>,
     ) -> Result<(), Problem> {
         self.gatekeeper.charge_heartbeat(caller, peer)
-    }
-
-    /// Records in the audit log that a stream follows what all callers hold.
-    pub(in crate::http) fn note_watch(&self, request: &HttpRequest) {
-        if let Some(log) = &self.audit {
-            audit::watches(log, request);
-        }
     }
 
     fn judge(&self, request: &ServiceRequest) -> Result<(), Problem> {

@@ -9,7 +9,7 @@ mod rights;
 mod session_spec;
 mod words;
 
-pub use body::{BATCH_BODY_BYTES, Body, Bounded, OptionalBody};
+pub use body::{Body, Bounded, OptionalBody};
 #[cfg(feature = "testing")]
 pub use body::{parse, parse_optional};
 pub use fields::{held, kept_by, key, owner};
