@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tenure::client::{Loss, SessionOptions};
+use tenure::client::{Hold, Loss, SessionOptions};
 
 use crate::client::harness::{Server, eventually, hold, soon};
 use crate::support::clock::{ms, sleep_ms};
@@ -54,7 +54,7 @@ async fn a_session_is_told_at_once_of_a_lease_that_is_revoked() {
     let server = Server::start().await;
     let session = SessionOptions::new("w").ttl(ms(9_000));
     let session = server.client().open_session(session).await.expect("a session");
-    let lease = session.hold(hold("k", 9_000)).await.expect("a grant");
+    let lease = session.hold(Hold::key("k")).await.expect("a grant");
     until_streamed(&server).await;
     let revoke = json!({ "key": "k", "reason": "r" });
     let revoked = Instant::now();
