@@ -13,7 +13,7 @@
 //! | heartbeat absorbed while the ending write is in flight | `heartbeat_absorbed_while_ending_is_noticed`, `model` |
 //! | a step reads S and leaves the promise cell open | `a_cell_that_a_step_leaves_open_is_noticed`, `model` |
 //! | the promise cell opened again beside the ending write | `a_cell_that_is_open_beside_the_end_is_noticed`, `model` |
-//! | the promise cell of another incarnation | `nodes::beside`: `a_cell_of_another_incarnation_is_noticed`, `pair` |
+//! | the promise cell of another incarnation | `nodes::beside`: `a_cell_of_another_incarnation_is_noticed` |
 //! | the promise cell of a dead actor | `a_cell_that_outlives_its_actor_is_noticed` |
 //! | floor kept in memory only | `floor_in_memory_only_is_noticed` |
 //! | a longer ttl promised before it is written | `promise_before_longer_ttl_is_noticed` |
