@@ -107,7 +107,8 @@ fn promises(manager: &Manager, id: LeaseId) {
 
 #[test]
 fn no_thread_promises_before_the_jump_is_handled() {
-    for act in [reads, promises] {
+    let acts: [fn(&Manager, LeaseId); 2] = [reads, promises];
+    for act in acts {
         assert_ne!(resumed_as_seen_by_another(None, act), Moment::ZERO);
         let broken = Some(Mutant::JumpHandledAfterTheReading);
         let resumed = resumed_as_seen_by_another(broken, act);
