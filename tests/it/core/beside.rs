@@ -8,16 +8,13 @@ use std::{
     thread,
 };
 
-use tenure::lease::{
-    Answer, Epoch, Heartbeat, Input, Moment, Mutant, Nonce, Principal, Token, valid_for,
-};
+use tenure::lease::{Answer, Epoch, Heartbeat, Input, Moment, Nonce, Principal, Token, valid_for};
 
 use crate::core::harness::*;
 
 /// A key whose holder is served beside the actor.
-fn served(broken: Option<Mutant>) -> (Bench, Who) {
-    let mut bench = Bench::breaking(broken);
-    let a = bench.done(acquire("a"));
+fn served() -> (Bench, Who) {
+    let (mut bench, a) = held_by("a");
     bench.ask(heartbeat(a.proof()));
     (bench, a)
 }
@@ -50,7 +47,7 @@ fn the_first_heartbeat_of_a_tenure_makes_the_cell_and_the_next_ones_need_no_acto
 
 #[test]
 fn the_window_counts_from_the_arrival_and_the_promise_from_the_reading() {
-    let (mut bench, a) = served(None);
+    let (mut bench, a) = served();
     bench.pass(4_000);
     let cell = bench.entry.clone().expect("a cell");
     let beat = Heartbeat::new(a.proof());
@@ -102,7 +99,7 @@ fn nothing_is_absorbed_beside_what_may_end_the_tenure() {
         (|bench, _| drop(bench.ask(ask_handover())), false),
     ];
     for (at, (order, ends)) in orders.into_iter().enumerate() {
-        let (mut bench, a) = served(None);
+        let (mut bench, a) = served();
         order(&mut bench, &a);
         assert!(bench.flight.is_some(), "order {at}");
         assert_eq!(is_open(&bench), !ends, "order {at}");
@@ -113,7 +110,7 @@ fn nothing_is_absorbed_beside_what_may_end_the_tenure() {
 
 #[test]
 fn a_holder_that_is_revoked_or_pinned_is_heard_by_the_actor() {
-    let (mut bench, a) = served(None);
+    let (mut bench, a) = served();
     bench.done(pin("x"));
     assert!(!is_open(&bench));
     assert!(matches!(bench.ask(heartbeat(a.proof())).answer(), Answer::Alive { .. }));
@@ -129,7 +126,7 @@ fn a_holder_that_is_revoked_or_pinned_is_heard_by_the_actor() {
 
 #[test]
 fn a_new_ttl_is_promised_by_another_cell() {
-    let (mut bench, a) = served(None);
+    let (mut bench, a) = served();
     let before = bench.looks_up(a.proof()).expect("a cell");
     bench.done(heartbeat_with(a.proof(), None, Some(30_000)));
     assert!(bench.goes_on(before).is_none(), "the old ttl");
@@ -140,7 +137,7 @@ fn a_new_ttl_is_promised_by_another_cell() {
 
 #[test]
 fn a_thread_that_goes_on_after_the_end_or_the_next_grant_promises_nothing() {
-    let (mut bench, a) = served(None);
+    let (mut bench, a) = served();
     let stopped = bench.looks_up(a.proof()).expect("a cell");
     bench.pass(TTL_MS);
     bench.wake();
@@ -159,7 +156,7 @@ fn a_thread_that_goes_on_after_the_end_or_the_next_grant_promises_nothing() {
 
 #[test]
 fn a_heartbeat_at_s_is_for_the_actor_which_serves_the_queue_first() {
-    let (mut bench, a) = served(None);
+    let (mut bench, a) = served();
     let b = bench.ask(acquire("b").waiting_until(START + ms(60_000)));
     bench.pass(TTL_MS);
     assert!(bench.beside(a.proof()).is_none());
@@ -169,7 +166,7 @@ fn a_heartbeat_at_s_is_for_the_actor_which_serves_the_queue_first() {
 
 #[test]
 fn the_cell_of_an_actor_that_died_is_closed_and_its_successor_makes_its_own() {
-    let (mut bench, a) = served(None);
+    let (mut bench, a) = served();
     bench.pass(1_000);
     bench.rebuild();
     assert!(bench.entry.is_some(), "it is still found");
@@ -183,7 +180,7 @@ fn the_cell_of_an_actor_that_died_is_closed_and_its_successor_makes_its_own() {
 
 #[test]
 fn a_lapse_gives_one_ttl_more_to_whoever_was_heard_beside_the_actor() {
-    let (mut bench, a) = served(None);
+    let (mut bench, a) = served();
     for _ in 0..2 {
         bench.pass(9_000);
         bench.lease.extend_by_one_ttl(bench.now);
@@ -209,7 +206,7 @@ const THREADS: usize = 3;
 fn no_thread_promises_after_the_cell_is_closed_nor_beyond_what_closing_returns() {
     let rounds = if cfg!(debug_assertions) { 200 } else { 2_000 };
     for _ in 0..rounds {
-        let (mut bench, a) = served(None);
+        let (mut bench, a) = served();
         let cell = bench.entry.clone().expect("a cell");
         let (context, beat) = (bench.context.clone(), Heartbeat::new(a.proof()));
         let (clock, highest) = (AtomicU64::new(bench.now.0), AtomicU64::new(0));

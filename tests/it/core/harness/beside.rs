@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tenure::lease::{Answer, Heartbeat, LeaseId, Moment, PromiseCell, Request};
 
-use super::{Bench, Who, ms};
+use super::{Bench, Who};
 
 /// A heartbeat whose thread is stopped between finding the promise cell and promising.
 #[derive(Clone, Debug)]
@@ -49,11 +49,5 @@ impl Bench {
     pub fn beside(&mut self, proof: LeaseId) -> Option<Who> {
         let stopped = self.looks_up(proof)?;
         self.goes_on(stopped)
-    }
-
-    /// One that arrived a while ago.
-    pub fn late_beside(&mut self, proof: LeaseId, ago_ms: u64) -> Option<Who> {
-        let stopped = self.looks_up(proof)?;
-        self.goes_on(Stopped { decided: self.now - ms(ago_ms), ..stopped })
     }
 }
