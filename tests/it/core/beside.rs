@@ -199,6 +199,19 @@ fn a_lapse_gives_one_ttl_more_to_whoever_was_heard_beside_the_actor() {
     assert_eq!(bench.lease.next_wake(), bench.now + ms(TTL_MS));
 }
 
+#[test]
+fn a_copy_of_a_lease_has_a_cell_of_its_own() {
+    let (mut bench, a) = served();
+    let (copy, same) = (bench.lease.clone(), bench.lease.clone());
+    assert!(copy == bench.lease);
+    bench.pass(5_000);
+    assert!(bench.beside(a.proof()).is_some());
+    assert!(copy != bench.lease && copy == same, "S is not the same any more");
+    assert_eq!(copy.next_wake(), START + ms(TTL_MS));
+    drop(copy);
+    assert!(is_open(&bench));
+}
+
 /// How many threads send heartbeats.
 const THREADS: usize = 3;
 
