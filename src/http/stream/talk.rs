@@ -23,6 +23,7 @@ use futures_util::{
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::{
+    beat::Plain,
     calls::Calls,
     ending::Ending,
     frames::{Frames, Incoming, MOST},
@@ -43,6 +44,8 @@ use crate::{
         request::parse_query,
         streams::Open,
     },
+    lease::{Heartbeat, Moment},
+    manager::Decided,
 };
 
 /// The bytes at which what there is to send is sent, although there is more to do.
@@ -74,6 +77,8 @@ pub struct Talk {
     watch: Option<Watch>,
     /// The call that begins the watch, until it is answered.
     beginning: Option<u64>,
+    /// When the heartbeats that are being read arrived, and the reading of the clock on which promises are made.
+    reading: Option<(Moment, Decided)>,
     removed: LocalBoxFuture<'static, Problem>,
     drained: LocalBoxFuture<'static, ()>,
     is_draining: bool,
@@ -125,6 +130,7 @@ impl Talk {
             pending: FuturesUnordered::new(),
             watch: None,
             beginning: None,
+            reading: None,
             removed,
             drained,
             is_draining: false,
@@ -188,6 +194,8 @@ impl Talk {
 
     /// Reads what the client sends, as much as may be read now.
     fn hear(&mut self, context: &mut Context<'_>) -> Result<(), Ending> {
+        // All that is read now has arrived: the server reads before it asks for what to send.
+        self.reading = None;
         for _ in 0..TURN {
             if self.outgoing.len() >= CHUNK || self.is_full() {
                 return Ok(());
@@ -260,8 +268,9 @@ impl Talk {
         if !keeps && self.others >= self.open.calls() {
             return Err(Problem::too_many_calls(self.open.calls()));
         }
-        if let Some(beat) = self.calls.beat(&self.app, operation, call, message) {
-            return Ok(Some((beat?, keeps)));
+        if let Some(beat) = Plain::read(&self.calls, &self.app, operation, call) {
+            let later = self.beat(call.id, operation, &beat?, message);
+            return Ok(later.map(|answer| (answer, keeps)));
         }
         if is_watch {
             self.watch = Some(self.watch(operation, call)?);
@@ -272,6 +281,33 @@ impl Talk {
         let parameters = call.params.clone();
         let answer = self.calls.clone().make(call.id, operation, parameters, body);
         Ok(Some((answer.boxed_local(), keeps)))
+    }
+
+    /// Answers a plain heartbeat at once if nothing but a promise is to be made. Otherwise, the lease's actor answers.
+    fn beat(
+        &mut self,
+        id: u64,
+        operation: &'static Operation,
+        beat: &Plain<'_>,
+        message: &Bytes,
+    ) -> Option<LocalBoxFuture<'static, Answer>> {
+        let manager = &self.app.manager;
+        let (received, decided) = *self.reading.get_or_insert_with(|| {
+            let received = manager.now();
+            (received, manager.decide())
+        });
+        let plain = Heartbeat::new(beat.lease_id);
+        match manager.heartbeat_at_once(beat.key, &plain, received, decided) {
+            Some(alive) => {
+                self.calls.following.keep(beat.key, alive.token);
+                self.outgoing.alive(id, &beat.kept(&alive));
+                None
+            }
+            None => {
+                let asked = beat.asked(id, operation, message, received);
+                Some(asked.answer(self.calls.clone(), self.app.clone()).boxed_local())
+            }
+        }
     }
 
     /// Subscribes to what the parameters of a `watch` select.
