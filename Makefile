@@ -65,7 +65,7 @@ docs: ## the documentation builds without a warning
 bench: ## the load tool's short run, in turns with a bare echo handler and a durable one; PEERS=redis for Redis as well
 	$(CARGO) build --release -p tenure -p tenure-load
 	$(LOAD) $(if $(PEERS),--peers $(PEERS)) --workload acquire-release-peers,heartbeat-peers --connections 64,256 --seconds 2
-	$(LOAD) --echo --workload acquire-release-batch,heartbeat-batch,contended,fanout --seconds 2
+	$(LOAD) --echo --workload acquire-release-batch,heartbeat-batch,heartbeat-stream,heartbeat-stream-batch,stream-notice,contended,fanout --seconds 2
 
 bench-peers: PEERS ?= redis
 bench-peers: ## the table of docs/performance.md, in turns with Redis ('make debian' installs it): a quarter of an hour, 4 GiB

@@ -12,17 +12,20 @@ use std::{
 use arc_swap::ArcSwap;
 
 use super::{
-    environment::{Environment, digest, loaded},
+    environment::{Decided, Environment, digest, loaded},
     leftovers::{Forgotten, UnheardGrants},
     mail::{Mail, Reply},
     plugins::{NamedPlugin, Plugins, Subscription},
     pools::Pools,
     quotas::{self, Quotas},
-    runtime::{bus::Bus, inbox::Inbox, outcomes::Outcomes, registry::Registry},
+    runtime::{
+        bus::Bus, cells::CellEntry, followers::Followers, inbox::Inbox, outcomes::Outcomes,
+        registry::Registry,
+    },
     sessions::{SessionService, Sessions},
 };
 use crate::{
-    lease::{Inherited, Key, Lease, Nonce, Policies, View},
+    lease::{Absorbed, Heartbeat, Inherited, Key, Lease, Moment, Nonce, Policies, View},
     store::Found,
     telemetry::PoolMetrics,
 };
@@ -44,6 +47,8 @@ pub struct Coordinator {
     /// What plugins are notified of.
     subscriptions: ArcSwap<Vec<Subscription>>,
     pub bus: Bus,
+    /// Who follows single tenures.
+    pub followers: Arc<Followers>,
     /// Keys that this node forgot, until their records are removed.
     pub(crate) forgotten: Arc<Forgotten>,
     /// Grants whose callers left before they were told.
@@ -108,6 +113,7 @@ impl Coordinator {
             quotas: Arc::default(),
             subscriptions: ArcSwap::from_pointee(subscriptions),
             bus,
+            followers: Arc::default(),
         }
     }
 
@@ -176,6 +182,33 @@ impl Coordinator {
         self.unknown_nodes.add(|unknown| {
             unknown.insert(incarnation);
         });
+    }
+
+    /// R1: absorbs a heartbeat that arrived at `received`, if it changes nothing in the record, without a message to the
+    /// key's actor. `None`: nothing is promised, and the actor must be asked.
+    pub fn absorb(
+        &self,
+        key: &str,
+        beat: &Heartbeat,
+        received: Moment,
+        decided: Decided,
+    ) -> Option<Absorbed> {
+        let look =
+            |key: &Key, entry: &CellEntry| self.absorb_in(key, entry, beat, (received, decided));
+        self.registry.cells.look(key, look)
+    }
+
+    /// The same, once the promise cell was found.
+    pub fn absorb_in(
+        &self,
+        key: &Key,
+        CellEntry { cell, pool }: &CellEntry,
+        beat: &Heartbeat,
+        (received, decided): (Moment, Decided),
+    ) -> Option<Absorbed> {
+        let absorbed = self.environment.absorb_in(key, cell, beat, (received, decided))?;
+        pool.margin(absorbed.margin(received));
+        Some(absorbed)
     }
 
     /// The view of a key without an actor, from its record and the grace after a restart.

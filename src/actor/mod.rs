@@ -11,7 +11,7 @@
 //! | [`Coordinator`] | what all of them share |
 //! | `sessions`, `leftovers` | what a node knows of sessions and does for them; what it removes in the background |
 //! | `pools`, `plugins`, `quotas` | what a node knows of pools; the actors of fence plugins; what principals have, and may have |
-//! | `runtime` | threads, the registry, the way to ask an actor, the bus, tasks that must not end |
+//! | `runtime` | threads, the registry, the promise cells, the way to ask an actor, the bus, the followers of tenures, tasks that must not end |
 //! | `environment`, `mail` | store, clock, policies, limits; what lease actors are sent, and where their answers go |
 //!
 //! Guarantees: at any time one actor answers for a key. A caller's message is handled, or its reply channel closes;
@@ -41,7 +41,7 @@ pub(crate) use balancer::start as start_balancer;
 pub use cluster::{Node, NodeView};
 pub use coordinator::Coordinator;
 pub use environment::{
-    Environment, Limits, PolicyTable,
+    Decided, Environment, Limits, PolicyTable,
     reach::{Reach, Target},
 };
 #[cfg(any(test, feature = "testing"))]
@@ -56,6 +56,7 @@ pub use runtime::{
     ask::{Asked, Unanswered},
     bus::{Bus, BusEvent, Published, Subscriber, TooManySubscribers},
     fence::{Fence, FenceOutcome, Report},
+    followers::{Ear, Followers, MAX_FOLLOWED, News},
     registry::{Registry, Unreachable},
     topics::Topics,
     watch,

@@ -41,6 +41,8 @@ mod queries;
 #[cfg(feature = "server")]
 mod service;
 mod session;
+#[cfg(feature = "server")]
+mod stream;
 mod strict;
 #[cfg(all(test, feature = "server"))]
 mod tests;
@@ -73,5 +75,7 @@ pub use session::{
     BeatBody, BehaviorName, ClosedSession, DrainingSession, Holdings, OpenedSession, Session,
     SessionBeat, SessionBody, SessionDrainBody, Sessions,
 };
+#[cfg(feature = "server")]
+pub use stream::{Hello, LeaseNotice, SessionNotice, StreamNotice};
 #[cfg(feature = "server")]
 pub use strict::Object;

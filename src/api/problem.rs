@@ -68,6 +68,7 @@ table! {
     BodyTooLarge "body-too-large" 413 "The body is too large" FINAL,
     NotJson "not-json" 415 "The body is not declared as JSON" FINAL,
     UnknownHost "unknown-host" 421 "The host is unknown" FINAL,
+    UpgradeRequired "upgrade-required" 426 "The path speaks WebSocket" FINAL,
     RequestIdReused "request-id-reused" 422 "The request_id was used for another request" FINAL,
     Cooling "cooling" 423 "The lock-delay is not over" RETRY,
     Fencing "fencing" 423 "The last owner is being fenced" RETRY,

@@ -24,7 +24,7 @@ use crate::{
     clock::SystemClock,
     http::{
         App, Budget, Cookies, Door, Forwarder, Gatekeeper, Listeners, LongestLag, Names, Replays,
-        Seal, Server, ServerOptions, Shedding, Source, Tls,
+        Seal, Server, ServerOptions, Shedding, Source, StreamBounds, Streams, Tls,
     },
     lease::Nonce,
     manager::{Arbiters, Manager, engine::Engine},
@@ -99,12 +99,18 @@ impl Coordinator {
         let lag = Arc::<LongestLag>::default();
         let shedding =
             Shedding::new(manager.clone(), limits.shed_lag, limits.shed_writes, lag.clone());
+        let bounds = StreamBounds {
+            most: limits.streams,
+            calls: limits.stream_calls,
+            ping: settings.server.stream_ping,
+        };
+        let streams = Streams::new(bounds, engine.metrics.clone());
         let app = App {
             manager: manager.clone(),
             forwarder: Forwarder::new(seal.clone(), tls_to_nodes(settings)?)
                 .context("cannot create the HTTP client for calls to other nodes")?,
             recorder: recorder.clone(),
-            before_scrape: gauges(&engine, lag),
+            before_scrape: gauges(&engine, lag, streams.clone()),
             source: Arc::new(Source { node: url.clone(), store: engine.store.store.clone() }),
             store_kind: settings.store.kind.as_str(),
             keep_alive: settings.events.heartbeat_interval.min(MAX_SILENCE).mul_f64(0.8),
@@ -115,6 +121,7 @@ impl Coordinator {
             access,
             cookies,
             bodies,
+            streams: streams.clone(),
         };
         let wanted = settings.server.max_connections;
         let options = ServerOptions {
@@ -279,7 +286,11 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// The gauges that are updated before each scrape.
-fn gauges(engine: &Engine, lag: Arc<LongestLag>) -> Box<dyn Fn() + Send + Sync> {
+fn gauges(
+    engine: &Engine,
+    lag: Arc<LongestLag>,
+    streams: Arc<Streams>,
+) -> Box<dyn Fn() + Send + Sync> {
     let (manager, metrics) = (engine.manager.clone(), engine.metrics.clone());
     let of_store = engine.store.gauges(metrics.clone());
     Box::new(move || {
@@ -288,6 +299,8 @@ fn gauges(engine: &Engine, lag: Arc<LongestLag>) -> Box<dyn Fn() + Send + Sync> 
         metrics.waiting_places.set(f64::from(places));
         let subscribers = u32::try_from(manager.subscribers()).unwrap_or(u32::MAX);
         metrics.subscribers.set(f64::from(subscribers));
+        let open = u32::try_from(streams.count()).unwrap_or(u32::MAX);
+        metrics.streams.set(f64::from(open));
         let writes = u32::try_from(manager.writes_waiting()).unwrap_or(u32::MAX);
         metrics.writes_waiting.set(f64::from(writes));
         metrics.http_lag.set(lag.take().as_secs_f64());

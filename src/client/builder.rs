@@ -161,6 +161,7 @@ impl ClientBuilder {
             servers: Arc::new(known),
             environment: environment.into(),
             clock: Arc::new(SystemClock::new()),
+            streams: Arc::default(),
             denials: watch::Sender::new(None),
         })
     }

@@ -15,6 +15,7 @@ use super::{
     handle::Client,
     overload,
     servers::Target,
+    stream::{Beat, Way},
 };
 
 /// How long to wait for an answer, in addition to the wait in the request.
@@ -63,6 +64,19 @@ impl Call {
 
     pub(super) fn timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
+    }
+
+    /// The call as a stream takes it, if it is a heartbeat.
+    fn beat(&self) -> Option<Beat> {
+        let path: Vec<&str> = self.path.iter().map(String::as_str).collect();
+        let (op, params) = match path.as_slice() {
+            ["heartbeat"] => ("heartbeat", None),
+            ["sessions", id, "heartbeat"] => {
+                ("heartbeat_session", Some(serde_json::json!({ "id": id })))
+            }
+            _ => return None,
+        };
+        Some(Beat { op, params, body: self.body.clone() })
     }
 
     pub(super) fn url(&self, base: &Url) -> Url {
@@ -159,8 +173,7 @@ impl Client {
     ) -> Result<T, ClientError> {
         let targets = self.targets(home);
         let at = turn.load(Ordering::Relaxed) % targets.len();
-        let call = call.clone().timeout(patience);
-        let outcome = self.ask(&targets[at], &call).await;
+        let outcome = self.beat_at(&targets[at], call, patience).await;
         let passing = match &outcome {
             Ok(_) => false,
             Err(error) => {
@@ -172,6 +185,29 @@ impl Client {
             turn.store(at + 1, Ordering::Relaxed);
         }
         outcome
+    }
+
+    /// Sends a heartbeat to one server: by the stream to it, or else by a plain call. A heartbeat may be sent twice.
+    async fn beat_at<T: DeserializeOwned>(
+        &self,
+        target: &Target,
+        call: &Call,
+        patience: Duration,
+    ) -> Result<T, ClientError> {
+        if let Some(beat) = call.beat().filter(|_| !target.stranger) {
+            let way = Way {
+                http: &self.http,
+                credentials: self.credentials.as_ref(),
+                clock: &self.clock,
+            };
+            // As much is left for a plain call.
+            let answer = self.streams.beat(&way, &target.url, beat, patience / 2).await;
+            if let Some(answer) = answer {
+                return read(answer.status, &answer.body);
+            }
+            return self.ask(target, &call.clone().timeout(patience / 2)).await;
+        }
+        self.ask(target, &call.clone().timeout(patience)).await
     }
 
     /// The servers to ask, in order, without those that must not see the token.
@@ -216,12 +252,17 @@ impl Client {
 async fn answer<T: DeserializeOwned>(response: Response) -> Result<T, ClientError> {
     let status = response.status();
     let body = response.bytes().await.map_err(ClientError::from_transport)?;
-    if !status.is_success() {
-        return Err(ClientError::refused(status.as_u16(), &body));
+    read(status.as_u16(), &body)
+}
+
+/// Reads the document or the problem of an answer.
+fn read<T: DeserializeOwned>(status: u16, body: &[u8]) -> Result<T, ClientError> {
+    if !(200..300).contains(&status) {
+        return Err(ClientError::refused(status, body));
     }
-    serde_json::from_slice(&body).map_err(|error| ClientError::NotUnderstood {
-        status: status.as_u16(),
+    serde_json::from_slice(body).map_err(|error| ClientError::NotUnderstood {
+        status,
         problem: error.to_string(),
-        body: quote(&body),
+        body: quote(body),
     })
 }

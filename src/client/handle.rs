@@ -4,7 +4,7 @@ use std::{ffi::OsString, fmt, sync::Arc};
 
 use tokio::sync::watch;
 
-use super::{credentials::Credentials, servers::Servers};
+use super::{credentials::Credentials, servers::Servers, stream::Streams};
 use crate::clock::Clock;
 
 /// A client of one server, or of several servers on one store. Clones share their connections.
@@ -16,6 +16,8 @@ pub struct Client {
     /// The environment variables with which programs reach the same servers in the same way.
     pub(super) environment: Arc<[(&'static str, OsString)]>,
     pub(super) clock: Arc<dyn Clock>,
+    /// One stream to each server, for heartbeats.
+    pub(super) streams: Arc<Streams>,
     /// What was last told of heartbeats that a server denied.
     pub(super) denials: watch::Sender<Option<Arc<str>>>,
 }

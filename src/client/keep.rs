@@ -60,6 +60,11 @@ pub(super) trait Kept: Sync {
 
     fn over(&self, loss: Loss);
 
+    /// Resolves when a server told by itself that something happened: the next heartbeat comes at once.
+    fn nudged(&self) -> impl Future<Output = ()> + Send {
+        std::future::pending()
+    }
+
     /// Called when heartbeats begin to be denied, with the reason, and when they are allowed again.
     fn denied(&self, why: Option<&str>);
 }
@@ -115,7 +120,11 @@ pub(super) async fn keep(kept: &impl Kept, ttl: Duration, mut chance: Chance) {
             kept.overdue();
         }
         if now < due {
-            wait(guarantee, now, [due, pace.overdue(until), until]).await;
+            tokio::select! {
+                biased;
+                () = kept.nudged() => due = clock.now(),
+                () = wait(guarantee, now, [due, pace.overdue(until), until]) => {}
+            }
             continue;
         }
         let sent = Sent::now(clock.as_ref());

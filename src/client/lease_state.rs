@@ -14,6 +14,7 @@ use super::{
     handle::Client,
     keep::{KeepOutcome, Kept},
     servers::server_url,
+    stream::Registered,
 };
 use crate::api::{Code, HeartbeatBody, ReleaseBody};
 
@@ -34,6 +35,8 @@ pub(super) struct LeaseState {
     /// The server for its heartbeats: the home node, until that gives no answer.
     turn: AtomicUsize,
     pub(super) guarantee: Guarantee,
+    /// What a server tells by itself.
+    told: Registered,
 }
 
 impl LeaseState {
@@ -44,7 +47,8 @@ impl LeaseState {
         let Grant { lease: view, lease_id, .. } = grant;
         let turn = AtomicUsize::new(0);
         let runtime = Handle::current();
-        Self { client, runtime, view, lease_id, ttl, home, turn, guarantee }
+        let told = client.streams.nudge_of_lease(&view.key);
+        Self { client, runtime, view, lease_id, ttl, home, turn, guarantee, told }
     }
 
     pub(super) fn key(&self) -> &str {
@@ -134,6 +138,16 @@ impl Kept for LeaseState {
                 KeepOutcome::Alive(None)
             }
             Err(error) => KeepOutcome::of_failure(&error, Code::LeaseLost),
+        }
+    }
+
+    async fn nudged(&self) {
+        self.told.nudge().woken().await;
+        if let Some((token, within_ms)) = self.told.nudge().hand_over()
+            && token == self.token()
+        {
+            let now = self.client.clock.now();
+            self.guarantee.hand_over(now + Duration::from_millis(within_ms));
         }
     }
 

@@ -19,6 +19,10 @@
 //! machine. A call that is refused because the server does not know the caller, or does not allow it the call, never
 //! ends a lease: the guarantee stands until its deadline.
 //!
+//! The heartbeats of leases and sessions go over one stream to each server (docs/stream.md), where it offers one. By
+//! it, a holder learns at once that its lease or its session is ending or must be handed over. Without it, and from the
+//! moment at which it broke, they are plain calls.
+//!
 //! The client uses HTTP, or HTTPS for servers whose URLs say so. [`Client::builder`] accepts your own certificate
 //! authority. If one of the servers is `https`, a server that is only known from an answer is never asked in plain
 //! text. The client uses no proxy from the environment (`HTTP_PROXY`…).
@@ -78,6 +82,7 @@ mod session;
 mod session_state;
 mod settle;
 mod sse;
+mod stream;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

@@ -26,6 +26,7 @@ use super::{
     lease_state::LeaseState,
     servers::server_url,
     settle::Granted,
+    stream::Registered,
 };
 use crate::{
     api::{BeatBody, Code},
@@ -58,6 +59,8 @@ pub(super) struct SessionState {
     asking: Mutex<Asking>,
     roll: Mutex<Roll>,
     progress: Mutex<Option<String>>,
+    /// What a server tells by itself.
+    told: Registered,
 }
 
 /// The leases, and what is known of them.
@@ -156,6 +159,7 @@ impl SessionState {
         let Opened { id, session, .. } = opened;
         let home = session.other.get("node").and_then(Value::as_str);
         let home = home.and_then(|url| server_url(url).ok());
+        let told = client.streams.nudge_of_session(&session.digest);
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             client,
@@ -171,6 +175,7 @@ impl SessionState {
             asking: Mutex::default(),
             roll: Mutex::default(),
             progress: Mutex::default(),
+            told,
         })
     }
 
@@ -379,6 +384,10 @@ impl Kept for SessionState {
             }
             Err(error) => KeepOutcome::of_failure(&error, Code::SessionLost),
         }
+    }
+
+    async fn nudged(&self) {
+        self.told.nudge().woken().await;
     }
 
     fn overdue(&self) {

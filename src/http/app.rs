@@ -7,6 +7,7 @@ use super::{
     door::{Budget, Door},
     peer::Forwarder,
     replays::Replays,
+    streams::Streams,
 };
 use crate::{
     access::Current,
@@ -39,6 +40,8 @@ pub struct App {
     pub cookies: Arc<Cookies>,
     /// The bytes that bodies may take.
     pub bodies: Arc<Budget>,
+    /// The open streams.
+    pub streams: Arc<Streams>,
 }
 
 impl App {

@@ -7,11 +7,12 @@
 //! | `server.rs` | accepts connections; its workers are also the arbiters of the lease actors |
 //! | `routes.rs`, `openapi`, `pages` | say which handler serves which path; describe the API; pages for people |
 //! | `handlers` | one file per resource: read, ask the manager, answer |
+//! | `stream` | one stream per worker: many calls over one WebSocket, and notices at once |
 //! | `events` | the stream of ownership changes |
 //! | `forward` | forward a call to the lease's home node, and relay the answer |
 //! | `views` | show the coordinator's own values as documents, and its refusals as problems |
 //! | `request` | read bodies, queries and fields |
-//! | `app.rs`, `replays.rs` | what the handlers share |
+//! | `app.rs`, `replays.rs`, `streams.rs`, `following.rs` | what the handlers share |
 //! | `door` | what a request passes before a handler: connections, TLS and places, names and origins, the shedding of load, the budget of bodies |
 //! | `caller` | who sends a request, what it may do, and how much |
 //! | `peer` | calls between nodes: headers, seal, client |
@@ -31,6 +32,7 @@ mod app;
 mod caller;
 mod door;
 mod events;
+mod following;
 mod forward;
 #[cfg(feature = "testing")]
 #[path = "../../tests/doors/readers/http.rs"]
@@ -44,6 +46,8 @@ mod replays;
 mod request;
 mod routes;
 mod server;
+mod stream;
+mod streams;
 #[cfg(feature = "testing")]
 #[path = "../../tests/doors/calls.rs"]
 mod testing;
@@ -56,3 +60,4 @@ pub use openapi::document;
 pub use peer::{Forwarder, Seal};
 pub use replays::Replays;
 pub use server::{CONNECTION_LINES, Listeners, Server, ServerOptions};
+pub use streams::{StreamBounds, Streams};

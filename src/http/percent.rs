@@ -1,5 +1,7 @@
 //! Percent-encoding in paths and queries.
 
+use std::fmt::Write as _;
+
 use actix_web::HttpRequest;
 
 /// The path of a request as routes match it: with its percent-encoding decoded, except for `%`, `/` and `+`. Whatever
@@ -17,6 +19,18 @@ pub fn key_part(sent: &str) -> Option<&str> {
         part.is_some_and(|part| part == segment.as_bytes())
     });
     parts.next().filter(|_| leads)
+}
+
+/// Encodes a text as a part of a path or of a query. With `slashes`, each `/` stays as it is, as in a key.
+pub fn percent_encode(text: &str, slashes: bool, into: &mut String) {
+    for byte in text.bytes() {
+        let plain = byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        if plain || (slashes && byte == b'/') {
+            into.push(char::from(byte));
+        } else {
+            let _ = write!(into, "%{byte:02X}");
+        }
+    }
 }
 
 /// Decodes percent-encoding once: a decoded `%` begins no further code. Fails at a `%` without two digits.

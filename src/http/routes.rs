@@ -4,7 +4,8 @@ use actix_web::web;
 
 use super::{
     handlers::{
-        acquire, acquire_any, admin, events, heartbeats, leases, pools, releases, service, sessions,
+        acquire, acquire_any, admin, events, heartbeats, leases, pools, releases, service,
+        sessions, stream,
     },
     pages,
 };
@@ -66,6 +67,7 @@ resources! {
     "/v1/leases" get leases::list;
     "/v1/leases/{key:.*}" get leases::get;
     "/v1/events" get events::events;
+    "/v1/stream" get stream::stream;
     "/v1/admin/revoke" post admin::revoke;
     "/v1/admin/pin" post admin::pin;
     "/v1/admin/unpin" post admin::unpin;

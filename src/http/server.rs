@@ -14,9 +14,12 @@ use std::{
     time::Duration,
 };
 
-use actix_http::{HttpService, error::DispatchError};
+use actix_http::{HttpService, Request, error::DispatchError};
 use actix_server::GracefulShutdownSignal;
-use actix_service::{IntoServiceFactory as _, ServiceFactoryExt as _, fn_service, map_config};
+use actix_service::{
+    IntoServiceFactory as _, Service as _, ServiceFactory as _, ServiceFactoryExt as _, fn_service,
+    map_config,
+};
 use actix_web::{
     Error,
     dev::{AppConfig, Extensions, Server as Running, ServerHandle},
@@ -33,6 +36,7 @@ use super::{
     door::{Addresses, Line, Place, Places, RESERVED, Stream, Tls},
     events::render,
     routes::routes,
+    stream::{Inside, Serve},
 };
 use crate::{
     manager::{Arbiters, Setting, claim_this_thread},
@@ -98,8 +102,9 @@ impl Server {
         let Listeners { tcp, tls, unix } = listeners;
         let stops = stopping.clone();
         let http = move || {
-            let routes = actix_web::App::new().app_data(app.clone()).configure(routes);
-            let routes = routes.wrap(door.clone()).into_factory();
+            let inside = Rc::new(inside(app.clone()));
+            let served = actix_web::App::new().app_data(app.clone()).app_data(inside);
+            let routes = served.configure(routes).wrap(door.clone()).into_factory();
             let stopping = stops.clone();
             HttpService::build()
                 .graceful_shutdown_signal(move || {
@@ -158,6 +163,21 @@ impl Server {
     pub async fn run(self) -> std::io::Result<()> {
         self.running.await
     }
+}
+
+/// Serves the calls of streams: by the same routes, behind the same door.
+fn inside(app: web::Data<App>) -> Inside {
+    Inside::new(move || {
+        let routes = actix_web::App::new().app_data(app.clone()).configure(routes);
+        let made = routes.wrap(app.door.clone()).into_factory().new_service(AppConfig::default());
+        let made = async move {
+            let service = made.await.ok()?;
+            let serve: Rc<Serve> =
+                Rc::new(move |request: Request| service.call(request).boxed_local());
+            Some(serve)
+        };
+        made.boxed_local()
+    })
 }
 
 /// Has changes rendered as the events that subscribers read.

@@ -10,6 +10,7 @@
 //! | `records` | what a store keeps, and its form in bytes |
 //! | `message` | what goes into a lease and what comes out: calls, inputs, effects, answers |
 //! | `rules` | the rules of `docs/protocol.md`, as functions, each beside its mutant, if it has one |
+//! | `promise_cell` | where promises are made beside a lease's actor |
 //! | `cluster` | nodes: their membership, and what a node knows of the others |
 //! | `session` | what a session keeps, and what follows its end |
 //! | `pool` | the shares of a pool's members |
@@ -33,6 +34,7 @@ mod message;
 mod policy;
 mod pool;
 mod primitives;
+mod promise_cell;
 mod records;
 mod rules;
 #[allow(missing_docs)]
@@ -56,6 +58,7 @@ pub use primitives::{
     MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Prefixes, Principal,
     PrincipalDigest, Revision, Token, is_plugin_name,
 };
+pub use promise_cell::{PromiseCell, PromiseTerms};
 pub use records::{
     Behavior, Change, ChangeKind, Check, CheckKind, CodecError, Ended, Fence, FencesAndDelay,
     Handover, KeyState, MAX_CHECKS, MAX_LATE_FENCES, MAX_NODE_TTL_MS, MAX_REQUEST_MARKS,
@@ -64,4 +67,4 @@ pub use records::{
 };
 pub use rules::{Inherited, Mutant, Rules, valid_for};
 pub use session::{Cleanup, CleanupEffect, Holdings, Indexing, Inquiry, Kept, KeptEffect, Repeats};
-pub use step::{Env, Lease, MAX_PIN_BYTES, MAX_PINS, NodeContext};
+pub use step::{Absorbed, Env, Lease, MAX_PIN_BYTES, MAX_PINS, NodeContext};

@@ -8,7 +8,8 @@ use super::{
     error::{CallError, HolderError},
 };
 use crate::{
-    lease::{Answer, Heartbeat, LeaseId, Release, Request, Transfer, View},
+    actor::Decided,
+    lease::{Absorbed, Answer, Heartbeat, LeaseId, Release, Request, Transfer, View},
     telemetry::HeartbeatOutcome,
 };
 
@@ -48,6 +49,30 @@ impl Manager {
         result.map_err(|error| error.blaming(beat.value.as_deref()))
     }
 
+    /// Reads the clock once, for any number of heartbeats that have arrived.
+    #[must_use]
+    pub fn decide(&self) -> Decided {
+        self.coordinator.decide()
+    }
+
+    /// Keeps a lease alive at once, on a reading of the clock from after the heartbeat arrived. That is possible if the
+    /// heartbeat changes neither the value nor the ttl, if it is not the first one of its tenure, and if nothing else
+    /// happens to the lease at this moment. `None`: nothing was promised, and [`Self::heartbeat`] must be called.
+    pub fn heartbeat_at_once(
+        &self,
+        key: &str,
+        beat: &Heartbeat,
+        asked: impl Into<Asked>,
+        decided: Decided,
+    ) -> Option<Alive> {
+        if let Some(ttl_ms) = beat.ttl_ms {
+            self.check_ttl(key, "ttl_ms", ttl_ms).ok()?;
+        }
+        let absorbed = self.coordinator.absorb(key, beat, asked.into().received, decided)?;
+        self.coordinator.policy_table().of(key).1.heartbeat(HeartbeatOutcome::Alive);
+        Some(absorbed.into())
+    }
+
     /// Sends a heartbeat without checking or counting it. It may revive a tenure if the limit of its principal allows
     /// one more lease.
     pub(super) async fn keep_alive(
@@ -56,6 +81,10 @@ impl Manager {
         beat: &Heartbeat,
         asked: Asked,
     ) -> Result<Alive, HolderError> {
+        let at_once = self.coordinator.absorb(key, beat, asked.received, self.decide());
+        if let Some(absorbed) = at_once {
+            return Ok(absorbed.into());
+        }
         let claim = self.claim_to_revive(beat.lease_id, key, asked);
         let may_revive = beat.may_revive && claim.is_some();
         let make = || Request::Heartbeat(Heartbeat { may_revive, ..beat.clone() });
@@ -78,8 +107,15 @@ impl Manager {
         leases: impl Iterator<Item = (&'a str, LeaseId)>,
         asked: impl Into<Asked>,
     ) -> Vec<Result<Alive, HolderError>> {
-        let asked = asked.into();
-        join_all(leases.map(|(key, id)| self.heartbeat(key, Heartbeat::new(id), asked))).await
+        let (asked, decided) = (asked.into(), self.decide());
+        let beats: Vec<_> = leases.map(|(key, id)| (key, Heartbeat::new(id))).collect();
+        let at_once =
+            |(key, beat): &(&str, Heartbeat)| self.heartbeat_at_once(key, beat, asked, decided);
+        let at_once: Vec<Option<Alive>> = beats.iter().map(at_once).collect();
+        let others = beats.into_iter().zip(&at_once).filter(|(_, alive)| alive.is_none());
+        let others = others.map(|((key, beat), _)| self.heartbeat(key, beat, asked));
+        let mut others = join_all(others).await.into_iter();
+        at_once.into_iter().filter_map(|alive| alive.map(Ok).or_else(|| others.next())).collect()
     }
 
     /// Releases a lease. `Ok(false)`: the tenure was already over.
@@ -147,6 +183,12 @@ impl Manager {
                 Err(error.blaming(transfer.value.as_deref()).into())
             }
         }
+    }
+}
+
+impl From<Absorbed> for Alive {
+    fn from(Absorbed { token, valid_for_ms, .. }: Absorbed) -> Self {
+        Self { token, valid_for_ms, revived: false }
     }
 }
 

@@ -18,6 +18,7 @@ mod cloud_event;
 pub(crate) mod engine;
 mod error;
 mod events;
+mod follow;
 mod holder;
 mod inspect;
 mod nodes;
@@ -35,8 +36,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 pub use crate::actor::{
-    Arbiters, Asked, BusEvent, Limits, MemberView, NodeView, Published, Share, Subscriber, Target,
-    TooManySubscribers, claim_this_thread,
+    Arbiters, Asked, BusEvent, Decided, Limits, MemberView, NodeView, Published, Share, Subscriber,
+    Target, TooManySubscribers, claim_this_thread,
 };
 pub use acquire::AcquireOne;
 pub(crate) use admin::MAX_REASON_BYTES;
@@ -55,6 +56,7 @@ pub(crate) use cloud_event::{read_cursor, write_cursor};
 pub use cloud_event::{read_cursor, write_cursor};
 pub use engine::{StartError, Tenure};
 pub use error::{AcquireError, AdminError, CallError, HolderError, Home, Invalid, SessionError};
+pub use follow::{Follower, Notice};
 pub use holder::Alive;
 pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};

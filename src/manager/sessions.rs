@@ -143,7 +143,7 @@ impl Manager {
         Ok(SessionAlive { valid_for_ms, holdings, revoked, asks: self.asks_of(&session) })
     }
 
-    fn asks_of(&self, session: &Session) -> Asks {
+    pub(super) fn asks_of(&self, session: &Session) -> Asks {
         let (now, handovers) = (self.now(), &self.coordinator.sessions.handovers);
         // A tenure whose deadline has passed is being revoked at this moment.
         let left = |key: &Key| handovers.left_ms(key, now).unwrap_or(0);

@@ -106,6 +106,56 @@ impl LimitKind {
     }
 }
 
+/// How a stream ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamEnd {
+    /// The client closed it.
+    Closed,
+    /// The connection broke.
+    Gone,
+    /// The coordinator stops.
+    Draining,
+    /// The client sent what no stream takes.
+    Refused,
+    /// There was no room for a message.
+    NoRoom,
+    /// The principal is no longer who it was.
+    Removed,
+    /// Nothing came from the client.
+    Silent,
+    /// The client did not read.
+    Stuck,
+}
+
+impl StreamEnd {
+    /// Each kind, in the order of declaration.
+    pub const ALL: [Self; 8] = [
+        Self::Closed,
+        Self::Gone,
+        Self::Draining,
+        Self::Refused,
+        Self::NoRoom,
+        Self::Removed,
+        Self::Silent,
+        Self::Stuck,
+    ];
+
+    /// The name in the metric.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Gone => "gone",
+            Self::Draining => "draining",
+            Self::Refused => "refused",
+            Self::NoRoom => "no-room",
+            Self::Removed => "removed",
+            Self::Silent => "silent",
+            Self::Stuck => "stuck",
+        }
+    }
+}
+
 /// Handles to every series without a pool label.
 pub struct Metrics {
     lateness_seconds: Histogram,
@@ -160,6 +210,13 @@ pub struct Metrics {
     pub subscribers: Gauge,
     /// Subscribers that were cut off because they did not read.
     pub subscribers_dropped: Counter,
+    /// Streams that are open.
+    pub streams: Gauge,
+    /// Calls that came by streams.
+    pub stream_calls: Counter,
+    /// Notices that streams sent.
+    pub stream_notices: Counter,
+    streams_ended: [Counter; 8],
     shed: [Counter; 4],
     limited: [Counter; 7],
     /// The longest lag of an HTTP worker thread, in seconds.
@@ -247,6 +304,11 @@ impl Metrics {
             waiting_places: gauge!("tenure_waiting_places"),
             subscribers: gauge!("tenure_event_subscribers"),
             subscribers_dropped: counter!("tenure_event_subscribers_dropped_total"),
+            streams: gauge!("tenure_streams"),
+            stream_calls: counter!("tenure_stream_calls_total"),
+            stream_notices: counter!("tenure_stream_notices_total"),
+            streams_ended: StreamEnd::ALL
+                .map(|end| counter!("tenure_streams_ended_total", "reason" => end.as_str())),
             shed: ["acquire", "session", "list", "stream"]
                 .map(|class| counter!("tenure_shed_total", "class" => class)),
             limited: LimitKind::ALL
@@ -267,6 +329,11 @@ impl Metrics {
     /// Records that a tenure ended this long after it was due.
     pub fn ended_late(&self, span: Duration) {
         self.lateness_seconds.record(span);
+    }
+
+    /// Records the end of a stream.
+    pub fn stream_ended(&self, end: StreamEnd) {
+        self.streams_ended[end as usize].increment(1);
     }
 
     /// Records a call that was shed.

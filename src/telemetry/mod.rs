@@ -18,6 +18,7 @@ pub use fences::{FenceMetrics, FenceTry};
 pub use log::{ConnectionLines, OwnershipLog, init_logs};
 pub use metrics::{
     AcquireOutcome, CasOutcome, Handshake, HeartbeatOutcome, LimitKind, Metrics, ShedClass,
+    StreamEnd,
 };
 pub use notifications::NotificationMetrics;
 pub use pool::PoolMetrics;

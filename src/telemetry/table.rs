@@ -287,6 +287,22 @@ pub const TABLE: &[Series] = &[
         &[],
         "Subscribers that were disconnected because they read too slowly.",
     ),
+    gauge(
+        "tenure_streams",
+        &[],
+        "Streams (GET /v1/stream) that are open now. Limit: limits.streams.",
+    ),
+    counter(
+        "tenure_stream_calls_total",
+        &[],
+        "Calls that came by streams. The metrics of heartbeats, acquisitions and others count them too.",
+    ),
+    counter(
+        "tenure_stream_notices_total",
+        &[],
+        "Notices that streams sent: a lease or a session is ending, or must be handed over.",
+    ),
+    counter("tenure_streams_ended_total", &["reason"], "Streams that ended, by the reason."),
     counter(
         "tenure_shed_total",
         &["class"],

@@ -33,6 +33,7 @@ mod schemathesis;
 mod shipped_file;
 mod simstore;
 mod stores;
+mod stream;
 mod tables;
 mod tls;
 mod work;

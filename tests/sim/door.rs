@@ -1,9 +1,10 @@
 //! The door of a node: what `src/http` does with a call, without HTTP. A call about a lease that another living
 //! node answers for is passed on to it, once.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duration};
 
 use tenure::{
+    clock::Chance,
     lease::{Key, Moment},
     manager::{
         AcquireAny, AcquireError, AcquireOne, Asked, CallError, Home, Manager, SessionError,
@@ -12,7 +13,9 @@ use tenure::{
 
 use super::{
     ask::{Ask, Got, Problem},
+    dice::Dice,
     net::{Net, Parcel, Place, Unheard, Way},
+    time::ms,
 };
 
 /// How long another node may take to answer.
@@ -26,6 +29,9 @@ pub struct Door {
     pub manager: Arc<Manager>,
     pub net: Rc<Net>,
     pub node: usize,
+    /// Heartbeats whose thread is stopped, in thousandths, and for how many milliseconds at most.
+    pub stops: (u64, u64),
+    pub chance: RefCell<Chance>,
 }
 
 /// Where a node is reached.
@@ -65,6 +71,9 @@ impl Door {
     /// what may be done here without it.
     async fn at_home(&self, ask: &Ask, forwarded: bool) -> Got {
         let received = self.manager.now();
+        if let Some(got) = self.stopped(ask, received).await {
+            return got;
+        }
         let problem = match ask.act(&self.manager, received.into()).await {
             Ok(got) => return got,
             Err(problem) => problem,
@@ -76,6 +85,23 @@ impl Door {
         let home_unreachable =
             ask.act(&self.manager, Asked { received, home_unreachable: true }).await;
         home_unreachable.unwrap_or_else(|problem| problem.got)
+    }
+
+    /// A heartbeat whose thread is stopped after it has read the clock and found the promise cell. `None`: it was not, or
+    /// nothing was promised when it went on.
+    async fn stopped(&self, ask: &Ask, received: Moment) -> Option<Got> {
+        let Ask::Beat(key, beat) = ask else { return None };
+        let (share, longest_ms) = self.stops;
+        let stop = {
+            let mut chance = self.chance.borrow_mut();
+            chance.per_mille(share).then(|| ms(chance.between(1, longest_ms)))
+        }?;
+        let world = self.manager.coordinator();
+        let decided = world.decide();
+        let entry = world.registry.cells.find(key.as_str());
+        tokio::time::sleep(stop).await;
+        let absorbed = world.absorb_in(key, &entry?, beat, (received, decided))?;
+        Some(Got::Alive(absorbed.into()))
     }
 
     /// In the one queue of its lease; under a session, the grant is made at the session's home.

@@ -14,7 +14,7 @@ use std::{
 
 use tenure::{
     actor::{Arbiters, BusEvent, Limits, Mail, NamedPlugin, Observed, Promise},
-    clock::{Clock, SeededEntropy},
+    clock::{Chance, Clock, SeededEntropy},
     lease::{Epoch, Key, KeyState, Mutant, Nonce, Policies, Rules},
     manager::{CallLimits, Manager, Parts},
     store::{Found, LeaseStore},
@@ -56,6 +56,8 @@ pub struct Site {
     pub mutant: Option<Mutant>,
     pub seed: u64,
     pub bus_buffer: usize,
+    /// Heartbeats whose thread is stopped: see [`Door::stops`].
+    pub stops: (u64, u64),
 }
 
 /// A machine.
@@ -263,7 +265,9 @@ impl Life {
         let (inbox, mut parcels) = mpsc::unbounded_channel();
         let net = self.site.net.clone();
         net.listen(self.number, Some(inbox));
-        let door = Rc::new(Door { manager, net, node: self.number });
+        let chance = RefCell::new(Chance::of(self.seed(), "door"));
+        let stops = self.site.stops;
+        let door = Rc::new(Door { manager, net, node: self.number, stops, chance });
         while let Some(parcel) = parcels.recv().await {
             spawn_local(door.clone().serve(parcel));
         }
@@ -276,15 +280,19 @@ impl Life {
         manager.map_err(drop)
     }
 
+    /// No other process has the same.
+    fn seed(&self) -> u64 {
+        self.site.seed ^ (self.number as u64 + 1) << 48 ^ self.start << 32
+    }
+
     fn parts(&self, store: Arc<dyn LeaseStore>, clock: Arc<dyn Clock>) -> Parts {
         let site = &self.site;
-        let seed = site.seed ^ (self.number as u64 + 1) << 48 ^ self.start << 32;
         let plugins: Vec<NamedPlugin> = site.plugins.iter().map(SimPlugin::named).collect();
         Parts {
             store,
             locked_at: clock.now(),
             clock,
-            entropy: Arc::new(SeededEntropy::new(seed)),
+            entropy: Arc::new(SeededEntropy::new(self.seed())),
             arbiters: Arc::new(Arbiters::here()),
             url: url(self.number),
             node_ttl: site.node_ttl,

@@ -92,10 +92,15 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
     let (down, long) = (ms(100), Duration::from_secs(7));
     let mut more: Vec<Fault> = Vec::new();
     match mutant {
-        // A key's actor that begins anew beside a write of the one before.
-        Mutant::PromiseUnconfirmed => {
+        // A key's actor that begins anew beside a write, or a promise cell, of the one before.
+        Mutant::PromiseUnconfirmed | Mutant::CellOutlivesItsActor => {
             let panic = |_| Fault::Panic { node: node(chance) };
             more.extend((0..20).map(panic));
+        }
+        // A thread that is stopped just before S, and goes on while the end of the tenure is written.
+        Mutant::CellOpenInAStep | Mutant::CellOpenWhileEnding => {
+            plan.ttls = vec![1_500];
+            plan.stops = (400, 2_500);
         }
         // Who answered or promised while a write was on its way dies.
         Mutant::FloorInMemoryOnly | Mutant::PromiseBeforeLongerTtl => {
@@ -162,7 +167,13 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
         }
         _ => {}
     }
-    if matches!(mutant, Mutant::PromiseUnconfirmed | Mutant::PromiseBeforeLongerTtl) {
+    let slow_writes = [
+        Mutant::PromiseUnconfirmed,
+        Mutant::PromiseBeforeLongerTtl,
+        Mutant::CellOpenInAStep,
+        Mutant::CellOpenWhileEnding,
+    ];
+    if slow_writes.contains(&mutant) {
         let slow = (ms(30), ms(700));
         (plan.shape.hop, plan.shape.sync) = (slow, slow);
     }
@@ -290,7 +301,7 @@ fn mutants() {
 /// Rules whose breach other tests notice, which docs/proof.md names: no history shows it, or for some moments only,
 /// after a chain of chances that thousands of seeds did not have (a ttl that is shortened, a heartbeat beside that
 /// write, a crash, a silent holder, and a rival in the moments between what the record says and what was promised).
-const ELSEWHERE: [Mutant; 8] = [
+const ELSEWHERE: [Mutant; 9] = [
     Mutant::GrantToACallerThatLeft,
     Mutant::ClaimIgnored,
     Mutant::ClaimKeptAfterUnknown,
@@ -301,6 +312,8 @@ const ELSEWHERE: [Mutant; 8] = [
     Mutant::AnyPrincipalActs,
     // It needs a second thread, which the simulator has not.
     Mutant::JumpHandledAfterTheReading,
+    // The actors hear of the new incarnation before it has a record and may promise.
+    Mutant::CellOfAnotherIncarnation,
     // A store that went backwards is not judged until its epoch was raised.
     Mutant::PromiseUnregistered,
 ];

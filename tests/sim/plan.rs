@@ -116,6 +116,9 @@ pub struct Plan {
     pub skips_fences: bool,
     /// In thousandths: calls that a worker does not wait for.
     pub impatience: u64,
+    /// In thousandths: heartbeats whose thread is stopped between reading the clock and promising; and for how many
+    /// milliseconds at most.
+    pub stops: (u64, u64),
     /// Who has no answer to a heartbeat that changes something sends one that does not.
     pub restless: bool,
 }
@@ -174,6 +177,7 @@ pub fn plan(seed: u64) -> Plan {
         weather: weather(dice),
         skips_fences: true,
         impatience: 60,
+        stops: (30, 400),
         restless: false,
         keys,
     };

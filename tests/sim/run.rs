@@ -187,6 +187,7 @@ pub fn site(
         mutant,
         seed,
         bus_buffer: plan.bus_buffer,
+        stops: plan.stops,
     })
 }
 

@@ -29,6 +29,7 @@ mod redis;
 mod report;
 mod server;
 mod stopwatch;
+mod stream;
 mod units;
 mod workload;
 

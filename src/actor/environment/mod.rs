@@ -5,6 +5,7 @@
 //! of it is returned before the node context says so.
 
 mod check_tls;
+mod decided;
 mod digest;
 mod limits;
 mod loaded;
@@ -23,13 +24,17 @@ use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Notify;
 
 use self::check_tls::CheckTls;
+pub use self::decided::Decided;
 #[cfg(any(test, feature = "testing"))]
 pub use self::observer::{Observed, Promise};
 pub(in crate::actor) use self::{digest::digest, loaded::loaded, scan::each_record};
 pub use self::{limits::Limits, policy_table::PolicyTable};
 use crate::{
     clock::{Clock, Entropy, JumpDetector},
-    lease::{Env, Key, Moment, NodeContext, Nonce, Peer, Policies, Rules},
+    lease::{
+        Absorbed, Env, Heartbeat, Key, Moment, NodeContext, Nonce, Peer, Policies, PromiseCell,
+        Rules,
+    },
     store::LeaseStore,
     telemetry::{Metrics, OwnershipLog, PoolMetrics},
 };
@@ -119,6 +124,31 @@ impl Environment {
     /// each lease gets one more ttl. On a shared store, the node first continues as another incarnation.
     pub fn now(&self) -> Moment {
         self.reading().0
+    }
+
+    /// [`Self::now`], for promises beside the actors.
+    pub fn decide(&self) -> Decided {
+        Decided::new(self.now())
+    }
+
+    /// R1: absorbs a heartbeat in the promise cell of its lease. The node context stays as it is until that is done: once
+    /// a change of it has returned, nothing more is promised by what it was before.
+    pub(in crate::actor) fn absorb_in(
+        &self,
+        key: &Key,
+        cell: &PromiseCell,
+        beat: &Heartbeat,
+        (received, decided): (Moment, Decided),
+    ) -> Option<Absorbed> {
+        let context = self.context.read().unwrap_or_else(PoisonError::into_inner);
+        let absorbed = context.absorb_in(cell, beat, received, decided.moment());
+        #[cfg(any(test, feature = "testing"))]
+        if let Some(Absorbed { token, ttl_ms, .. }) = absorbed {
+            let (decided, until) = (decided.moment(), context.until);
+            self.tell(Observed::Promised(Promise { key, token, decided, ttl_ms, until }));
+        }
+        tracing::trace!(%key, ?absorbed, "beside the actor");
+        absorbed
     }
 
     /// [`Self::now`], with the reading of the wall clock that checked it.

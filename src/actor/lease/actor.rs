@@ -12,7 +12,7 @@ use crate::{
         sessions::HealthChecks,
     },
     clock::Chance,
-    lease::{Epoch, Key, Lease, Moment, Token},
+    lease::{Epoch, Key, Lease, Moment, PromiseCell, Token},
     telemetry::PoolMetrics,
 };
 
@@ -37,6 +37,8 @@ pub struct LeaseActor {
     /// The metrics of the key's pool, by the policies of this version.
     pub(super) pool: Arc<PoolMetrics>,
     pub(super) policies: u64,
+    /// The promise cell that heartbeats find under the key.
+    pub(super) shown: Option<Arc<PromiseCell>>,
     /// The lease is held, and this node is its home node.
     pub(super) homed: bool,
     pub(super) started: bool,
@@ -72,6 +74,7 @@ impl LeaseActor {
             restarted,
             pool,
             policies,
+            shown: None,
             homed: false,
             started: false,
             generation: 0,
@@ -89,6 +92,8 @@ impl LeaseActor {
     /// reply channel; its sender asks again and finds another actor.
     pub(super) fn retire(&mut self, ctx: &mut Context<Self>) {
         let (key, incarnation) = (self.exit_notice.key(), self.exit_notice.incarnation());
+        // While the registry still has this actor: later, the entry may be that of the key's next actor.
+        self.coordinator.registry.cells.remove(key.as_str());
         if self.coordinator.registry.retire(key, incarnation) {
             self.exit_notice.silence();
         }

@@ -1,9 +1,11 @@
 //! What a lease actor does because this node became the home node of its lease, or ceased to be.
 
+use std::sync::Arc;
+
 use super::actor::LeaseActor;
 use crate::{
-    actor::sessions::HealthChecks,
-    lease::{KeyState, Nonce, View},
+    actor::{runtime::cells::CellEntry, sessions::HealthChecks},
+    lease::{KeyState, Nonce, PromiseCell, View},
 };
 
 impl LeaseActor {
@@ -38,6 +40,28 @@ impl LeaseActor {
             before.held.decrement(1.0);
             self.pool.held.increment(1.0);
         }
+        if let Some(cell) = &self.shown {
+            self.put_cell(cell);
+        }
+    }
+
+    /// Has heartbeats find the promise cell that the lease has now.
+    pub(super) fn show_cell(&mut self) {
+        let cell = self.lease.as_ref().and_then(|lease| lease.promise_cell());
+        if cell.map(Arc::as_ptr) == self.shown.as_ref().map(Arc::as_ptr) {
+            return;
+        }
+        let cell = cell.cloned();
+        match &cell {
+            Some(cell) => self.put_cell(cell),
+            None => self.coordinator.registry.cells.remove(self.key().as_str()),
+        }
+        self.shown = cell;
+    }
+
+    fn put_cell(&self, cell: &Arc<PromiseCell>) {
+        let entry = CellEntry { cell: cell.clone(), pool: self.pool.clone() };
+        self.coordinator.registry.cells.put(self.key().clone(), entry);
     }
 
     /// This node became the home node of a session. The session is known here from now on, joins its pool, and has its

@@ -52,7 +52,7 @@ impl LeaseActor {
         self.settled(now, ctx);
     }
 
-    /// Follows every step: counts an adoption, notes a hand-over, sets the timer.
+    /// Follows every step: counts an adoption, notes a hand-over, shows the promise cell, sets the timer.
     pub(super) fn settled(&mut self, now: Moment, ctx: &mut Context<Self>) {
         if self.follow_home() && self.is_same_tenure() {
             // The tenure did not change, only its home node: it was adopted from another node.
@@ -61,6 +61,7 @@ impl LeaseActor {
             self.coordinator.tell(Observed::Adopted);
         }
         self.note_handover();
+        self.show_cell();
         self.rearm(now, ctx);
     }
 

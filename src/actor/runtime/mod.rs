@@ -1,12 +1,14 @@
-//! What actors and tasks run on: threads, the registry that finds a key's actor, the way to ask it, the outcomes of
-//! writes, the bus with its topics, and tasks that must not end. It knows no particular actor: the registry starts them by a function
-//! that it is given.
+//! What actors and tasks run on: threads, the registry that finds a key's actor, the promise cells, the way to ask an
+//! actor, the outcomes of writes, the bus with its topics, the followers of single tenures, and tasks that must not end.
+//! It knows no particular actor: the registry starts them by a function that it is given.
 
 pub(in crate::actor) mod arbiters;
 pub(in crate::actor) mod ask;
 pub(in crate::actor) mod bus;
+pub(in crate::actor) mod cells;
 pub(in crate::actor) mod exit_notice;
 pub(in crate::actor) mod fence;
+pub(in crate::actor) mod followers;
 pub(in crate::actor) mod inbox;
 pub(in crate::actor) mod outcomes;
 pub(in crate::actor) mod registry;

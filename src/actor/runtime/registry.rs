@@ -14,6 +14,7 @@ use tokio::sync::mpsc::UnboundedSender;
 
 use super::{
     arbiters::{Arbiters, Seat},
+    cells::Cells,
     exit_notice::{Death, ExitNotice},
     inbox::Inbox,
 };
@@ -62,6 +63,8 @@ pub struct Registry {
     /// Keys that an earlier process left held, and whose records were not read since. The promises for such a key end
     /// with the grace that began when the store's lock was taken.
     unseen: DashMap<Key, ()>,
+    /// Where heartbeats that change nothing are answered, without the key's actor.
+    pub cells: Cells,
     arbiters: Arc<Arbiters>,
     incarnations: AtomicU64,
     pub(super) clock: Arc<dyn Clock>,
@@ -81,8 +84,8 @@ impl Registry {
         start_actor: StartActor,
     ) -> Self {
         let (slots, unseen, incarnations) = (dash_map(), dash_map(), AtomicU64::new(0));
-        let unheard = Inbox::default();
-        Self { slots, unseen, arbiters, incarnations, clock, unheard, deaths, start_actor }
+        let (unheard, cells) = (Inbox::default(), Cells::default());
+        Self { slots, unseen, cells, arbiters, incarnations, clock, unheard, deaths, start_actor }
     }
 
     /// The number of arbiters, or 0 if actors live in the `LocalSet` of the task that asks for them.

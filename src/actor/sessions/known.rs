@@ -220,11 +220,18 @@ impl Sessions {
         ask: &Handover,
         now: Moment,
     ) {
-        if let Some(digest) = key.session().or(session) {
-            let Some(session) = self.get(digest) else { return };
+        let session = match key.session().or(session) {
+            Some(digest) => match self.get(digest) {
+                Some(session) => Some(session),
+                None => return,
+            },
+            None => None,
+        };
+        // Whoever hears of it asks for the deadline.
+        self.handovers.begin(key, token, ask, now);
+        if let Some(session) = session {
             session.asked_to_hand_over(key, token, ask);
         }
-        self.handovers.begin(key, token, ask, now);
     }
 
     /// Handles a change from the feed, for the requests to hand over.

@@ -2,12 +2,15 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
 };
 
 use super::progress::Progress;
 use crate::{
-    actor::runtime::watch,
+    actor::runtime::{
+        followers::{Ear, News},
+        watch,
+    },
     lease::{
         Handover, Holdings, Indexing, Kept, Key, Moment, Nonce, Owner, Repeats, Rules, SessionSpec,
         Token,
@@ -29,6 +32,8 @@ pub struct Session {
     /// Whether the session is known to be over.
     ended: watch::Sender<bool>,
     indexing: watch::Sender<Indexing>,
+    /// Who keeps it by a stream.
+    followers: Mutex<Vec<Weak<Ear>>>,
 }
 
 impl Session {
@@ -52,6 +57,7 @@ impl Session {
             repeats: Mutex::new(Repeats::new(fresh)),
             ended: watch::Sender::new(false),
             indexing,
+            followers: Mutex::default(),
         }
     }
 
@@ -72,6 +78,7 @@ impl Session {
     /// From now on every answer to a heartbeat says that this lease is revoked.
     pub fn announce_revoked(&self, key: &Key, token: Token) {
         self.kept().announce_revoked(key, token);
+        self.tell_followers();
     }
 
     /// A call begins that will name leases of the session.
@@ -102,6 +109,27 @@ impl Session {
     /// From now on every answer to a heartbeat says that this lease must be handed over.
     pub(super) fn asked_to_hand_over(&self, key: &Key, token: Token, ask: &Handover) {
         self.kept().asked_to_hand_over(key, token, ask);
+        self.tell_followers();
+    }
+
+    fn followers(&self) -> MutexGuard<'_, Vec<Weak<Ear>>> {
+        self.followers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on the follower hears of what is announced to the holder, and of the end.
+    pub fn follow(&self, ear: &Arc<Ear>) {
+        let ear = Arc::downgrade(ear);
+        let mut followers = self.followers();
+        if !followers.iter().any(|known| Weak::ptr_eq(known, &ear)) {
+            followers.retain(|known| known.strong_count() > 0);
+            followers.push(ear);
+        }
+    }
+
+    fn tell_followers(&self) {
+        for ear in self.followers().iter().filter_map(Weak::upgrade) {
+            ear.tell(News::Session(self.digest));
+        }
     }
 
     /// Resolves with `true` when all its leases are known. Before that, no heartbeat may be answered. Resolves with
@@ -114,6 +142,12 @@ impl Session {
     /// The session is known to be over.
     pub(super) fn say_ended(&self) {
         self.ended.send_replace(true);
+        self.tell_followers();
+    }
+
+    /// Whether the session is known to be over.
+    pub fn has_ended(&self) -> bool {
+        self.ended.get()
     }
 
     /// Resolves when the session is known to be over. A caller that waits under it is then granted nothing more.

@@ -10,7 +10,8 @@ use crate::{
 type Listener = fn(&Coordinator, &Committed, bool);
 
 /// Who hears of each change, in this order. The subscribers of the bus come last.
-const LISTENERS: [Listener; 7] = [pools, handovers, index, sessions, quotas, lease_actors, records];
+const LISTENERS: [Listener; 8] =
+    [pools, handovers, index, sessions, quotas, lease_actors, records, followers];
 
 pub fn announce(coordinator: &Coordinator, committed: Committed) {
     let own = coordinator.is_own(committed.node);
@@ -70,6 +71,13 @@ fn lease_actors(coordinator: &Coordinator, committed: &Committed, own: bool) {
 
 fn of(change: &Change) -> Elsewhere {
     Elsewhere::Change { seq: change.seq, token: change.token }
+}
+
+/// Whoever keeps single leases by a stream. A session tells its own followers.
+fn followers(coordinator: &Coordinator, committed: &Committed, _: bool) {
+    if !committed.key.is_internal() {
+        coordinator.followers.heard(&committed.key, &committed.change);
+    }
 }
 
 /// Metrics and the log of ownership changes.

@@ -226,6 +226,19 @@ impl Problem {
         Self::of(Code::TooManySubscribers, detail).retry(1000)
     }
 
+    pub fn too_many_streams(limit: usize) -> Self {
+        let detail = format!("{limit} streams are open, as many as limits.streams allows");
+        Self { title: "Too many streams", ..Self::of(Code::Busy, detail).retry(1000) }
+    }
+
+    pub fn too_many_calls(limit: usize) -> Self {
+        let detail = format!(
+            "{limit} calls of this stream are in flight, as many as limits.stream_calls allows; heartbeats and releases \
+             have as many again"
+        );
+        Self { title: "Too many calls in flight", ..Self::of(Code::Busy, detail).retry(100) }
+    }
+
     pub fn too_many_bodies(limit: usize) -> Self {
         let detail =
             format!("the bodies of calls in progress take all {limit} bytes of limits.body_bytes");
@@ -284,6 +297,11 @@ impl Problem {
         Self { detail, counts: None, retry_after_ms: None, ..self }
     }
 
+    /// How long to wait before the next attempt, in whole seconds.
+    pub fn retry_after(&self) -> Option<u64> {
+        self.retry_after_ms.filter(|_| self.retryable).map(|after| after.div_ceil(1000))
+    }
+
     /// The lease's home node, where that is another node.
     pub fn home(&self) -> Option<&Home> {
         self.home.as_deref()
@@ -327,8 +345,8 @@ impl ResponseError for Problem {
         if self.status == StatusCode::UNAUTHORIZED.as_u16() {
             response.insert_header((header::WWW_AUTHENTICATE, "Bearer"));
         }
-        if let Some(after) = self.retry_after_ms.filter(|_| self.retryable) {
-            response.insert_header((header::RETRY_AFTER, after.div_ceil(1000)));
+        if let Some(after) = self.retry_after() {
+            response.insert_header((header::RETRY_AFTER, after));
         }
         for (name, value) in self.ids.iter().flat_map(|ids| ids.iter()) {
             response.insert_header((name.clone(), value.clone()));

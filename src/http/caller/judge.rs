@@ -1,6 +1,6 @@
 //! Finds out who sends a request, and whether it may reach a handler.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use actix_web::{
     HttpMessage as _, HttpRequest,
@@ -16,6 +16,7 @@ use super::{
     needs::{Need, Pace, need, pace},
     reading::{Caller, Known},
     usage::{Kind, Usage, Usages},
+    within::Within,
 };
 use crate::{
     access::{Access, Current, JwtProof, Principal},
@@ -27,6 +28,9 @@ use crate::{
     },
     telemetry::{Metrics, audit::Acting},
 };
+
+/// The path that opens a stream of calls.
+const STREAM: &str = "/v1/stream";
 
 /// Decides who may reach a handler.
 #[derive(Clone)]
@@ -77,7 +81,37 @@ impl Gatekeeper {
         };
         request.extensions_mut().insert(Acting(principal.name.clone()));
         let usage = self.usage(request, &principal)?;
-        let charged = self.meter.charge(request, &principal, &usage)?;
+        let (current, meter, clock) = (current.clone(), self.meter.clone(), self.clock.clone());
+        let known = Known { principal, jwt, current, generation, usage, meter, clock };
+        self.admit_known(request, known)
+    }
+
+    /// The caller of a call within a stream. The stream has shown the principal, and ends as soon as the principal is no
+    /// longer who it was. The call is judged and charged like one of its own.
+    pub fn admit_within(&self, request: &HttpRequest, within: &Within) -> Result<Caller, Problem> {
+        match within.caller.as_known() {
+            Some(known) => {
+                request.extensions_mut().insert(Acting(known.principal.name.clone()));
+                self.admit_known(request, known.clone())
+            }
+            None => Ok(within.caller.clone().charged(self.meter.charge_address(request)?)),
+        }
+    }
+
+    /// Charges a heartbeat within a stream of this caller, who calls from this address.
+    pub fn charge_heartbeat(&self, caller: &Caller, peer: Option<IpAddr>) -> Result<(), Problem> {
+        let charged = match caller.as_known() {
+            Some(known) => self.meter.charge_at(Pace::Keeps, &known.principal, &known.usage),
+            None => self.meter.charge_peer(peer),
+        };
+        charged.map(drop)
+    }
+
+    /// Charges a call of a principal, which must have a right that the call needs.
+    fn admit_known(&self, request: &HttpRequest, known: Known) -> Result<Caller, Problem> {
+        let principal = &known.principal;
+        let need = need(request.method(), path_of(request));
+        let charged = self.meter.charge(request, principal, &known.usage)?;
         let fits = match need {
             Need::Nothing | Need::Account => true,
             Need::Right(verbs) => verbs.iter().any(|verb| principal.has(*verb)),
@@ -85,8 +119,6 @@ impl Gatekeeper {
         if let (false, Need::Right([verb, ..])) = (fits, need) {
             return Err(Problem::no_right(&principal.name, verb.as_str(), "at all"));
         }
-        let (current, meter, clock) = (current.clone(), self.meter.clone(), self.clock.clone());
-        let known = Known { principal, jwt, current, generation, usage, meter, clock };
         Ok(Caller::known(known).charged(charged))
     }
 
@@ -145,7 +177,9 @@ impl Gatekeeper {
         {
             return Ok(Some(Shown::of(known)));
         }
-        let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+        // Calls by a stream do more than read, although a GET opens it.
+        let reads =
+            matches!(*request.method(), Method::GET | Method::HEAD) && path_of(request) != STREAM;
         if let Some(cookie) = cookie(request).filter(|_| reads) {
             let now = self.clock.wall_ms();
             return Ok(self.cookies.open(access, cookie, now).map(Shown::of));

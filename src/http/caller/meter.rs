@@ -4,6 +4,7 @@
 //! nothing.
 
 use std::{
+    net::IpAddr,
     num::NonZeroU32,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -11,7 +12,12 @@ use std::{
 
 use actix_web::HttpRequest;
 
-use super::{address_rates::AddressRates, needs::pace, rate::Cell, usage::Usage};
+use super::{
+    address_rates::AddressRates,
+    needs::{Pace, pace},
+    rate::Cell,
+    usage::Usage,
+};
 use crate::{
     access::Principal,
     clock::{Chance, Clock, Entropy as _, SystemEntropy},
@@ -50,9 +56,22 @@ impl Meter {
         principal: &Principal,
         usage: &Usage,
     ) -> Result<Option<Arc<Cell>>, Problem> {
+        let pace = pace(request.method(), path_of(request)).filter(|_| !was_forwarded(request));
+        pace.map_or(Ok(None), |pace| self.charge_at(pace, principal, usage))
+    }
+
+    /// Charges a call of a principal at this pace.
+    ///
+    /// # Errors
+    /// The principal calls more often than it may.
+    pub fn charge_at(
+        &self,
+        pace: Pace,
+        principal: &Principal,
+        usage: &Usage,
+    ) -> Result<Option<Arc<Cell>>, Problem> {
         let rate = principal.limit().rate.and_then(NonZeroU32::new);
-        let Some(rate) = rate.filter(|_| !was_forwarded(request)) else { return Ok(None) };
-        let Some(pace) = pace(request.method(), path_of(request)) else { return Ok(None) };
+        let Some(rate) = rate else { return Ok(None) };
         let cell = usage.cells().of(pace, rate, &self.clock);
         match cell.pay() {
             Ok(()) => Ok(Some(cell)),
@@ -68,12 +87,22 @@ impl Meter {
     /// # Errors
     /// The callers at the address call more often than they may.
     pub fn charge_address(&self, request: &HttpRequest) -> Result<Option<Arc<Cell>>, Problem> {
-        let Some(addresses) = &self.addresses else { return Ok(None) };
-        if was_forwarded(request) || pace(request.method(), path_of(request)).is_none() {
+        if self.addresses.is_none()
+            || was_forwarded(request)
+            || pace(request.method(), path_of(request)).is_none()
+        {
             return Ok(None);
         }
-        let Some(peer) = request.peer_addr() else { return Ok(None) };
-        let cell = addresses.of(peer.ip());
+        self.charge_peer(request.peer_addr().map(|peer| peer.ip()))
+    }
+
+    /// Charges a call of somebody without a principal who calls from this address.
+    ///
+    /// # Errors
+    /// The callers at the address call more often than they may.
+    pub fn charge_peer(&self, peer: Option<IpAddr>) -> Result<Option<Arc<Cell>>, Problem> {
+        let (Some(addresses), Some(peer)) = (&self.addresses, peer) else { return Ok(None) };
+        let cell = addresses.of(peer);
         match cell.pay() {
             Ok(()) => Ok(Some(cell)),
             Err(wait) => {

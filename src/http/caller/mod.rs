@@ -19,6 +19,7 @@ mod reading;
 #[cfg(test)]
 mod tests;
 mod usage;
+mod within;
 
 pub use connection::{Belongs, Ends};
 pub use cookie::{COOKIE, Cookies};
@@ -28,3 +29,4 @@ pub use needs::{Need, keeps, need, pace};
 pub use network::network;
 pub use reading::Caller;
 pub use usage::{InUse, Kind};
+pub use within::Within;

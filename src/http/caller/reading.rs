@@ -142,6 +142,14 @@ impl Caller {
         Some(self.account()?.id())
     }
 
+    /// What is known of a principal.
+    pub(super) fn as_known(&self) -> Option<&Known> {
+        match &self.who {
+            Who::Known(known) => Some(known),
+            Who::Anyone | Who::Nobody => None,
+        }
+    }
+
     fn digest(&self) -> Option<PrincipalDigest> {
         self.principal().map(lease::Principal::digest)
     }

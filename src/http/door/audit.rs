@@ -147,7 +147,7 @@ fn masked(path: &str) -> String {
 
 /// What a call does.
 fn verb(method: &Method, path: &str) -> &'static str {
-    const LAST: [&str; 21] = [
+    const LAST: [&str; 22] = [
         "revoke",
         "pin",
         "unpin",
@@ -169,6 +169,7 @@ fn verb(method: &Method, path: &str) -> &'static str {
         "readyz",
         "metrics",
         "pools",
+        "stream",
     ];
     let last = path.rsplit('/').next().unwrap_or_default();
     let is_read = method == Method::GET || method == Method::HEAD;

@@ -49,6 +49,29 @@ impl Budget {
     }
 }
 
+/// Bytes of a message that count as a body, until this is dropped.
+pub struct Charged {
+    budget: Arc<Budget>,
+    bytes: usize,
+}
+
+impl Charged {
+    /// Counts bytes that are about to be buffered.
+    ///
+    /// # Errors
+    /// When the budget has no room for them.
+    pub fn of(budget: &Arc<Budget>, bytes: usize, is_vital: bool) -> Result<Self, Problem> {
+        budget.take(bytes, is_vital)?;
+        Ok(Self { budget: budget.clone(), bytes })
+    }
+}
+
+impl Drop for Charged {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// The part of a body that has arrived.
 pub struct Buffer {
     budget: Arc<Budget>,
@@ -131,6 +154,17 @@ mod tests {
         drop(kept);
         assert_eq!((budget.used(), again.len()), (used, 512 * 1024));
         drop(again);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn a_message_counts_until_it_is_dropped() {
+        let budget = Budget::new(1 << 20);
+        let counted = Charged::of(&budget, 1 << 20, false).unwrap();
+        assert_eq!(budget.used(), 1 << 20);
+        let refused = Charged::of(&budget, 1, false).map(drop).map_err(|problem| problem.code);
+        assert_eq!(refused, Err("too-many-bodies"));
+        drop(counted);
         assert_eq!(budget.used(), 0);
     }
 

@@ -4,6 +4,7 @@
 
 use std::{
     future::{self, Future},
+    net::IpAddr,
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -30,7 +31,7 @@ use crate::{
     api::Code,
     http::{
         answer::Problem,
-        caller::{Ends, Gatekeeper, keeps},
+        caller::{Caller, Ends, Gatekeeper, Within, keeps},
         peer::{Forged, SHED, Seal, Sealed, UNPROVEN},
         percent::path_of,
     },
@@ -67,14 +68,33 @@ impl Door {
         Self { audit, ..self }
     }
 
+    /// Charges a heartbeat within a stream of this caller, who calls from this address.
+    ///
+    /// # Errors
+    /// The caller calls more often than it may.
+    pub(in crate::http) fn charge_heartbeat(
+        &self,
+        caller: &Caller,
+        peer: Option<IpAddr>,
+    ) -> Result<(), Problem> {
+        self.gatekeeper.charge_heartbeat(caller, peer)
+    }
+
     fn judge(&self, request: &ServiceRequest) -> Result<(), Problem> {
-        self.names.judge(request)?;
-        match self.seal.open(request.request()) {
-            Ok(None) => {}
-            Ok(Some(sealed)) => drop(request.extensions_mut().insert(sealed)),
-            Err(Forged) => return Err(Problem::forged_header()),
-        }
-        let caller = self.gatekeeper.admit(request.request())?;
+        let within = request.extensions().get::<Within>().cloned();
+        let caller = match within {
+            // The request that opened the stream passed all this.
+            Some(within) => self.gatekeeper.admit_within(request.request(), &within)?,
+            None => {
+                self.names.judge(request)?;
+                match self.seal.open(request.request()) {
+                    Ok(None) => {}
+                    Ok(Some(sealed)) => drop(request.extensions_mut().insert(sealed)),
+                    Err(Forged) => return Err(Problem::forged_header()),
+                }
+                self.gatekeeper.admit(request.request())?
+            }
+        };
         request.extensions_mut().insert(caller);
         Ok(())
     }

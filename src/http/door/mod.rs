@@ -16,7 +16,7 @@ mod places;
 mod stream;
 
 pub use addresses::Addresses;
-pub use budget::{Budget, Buffer, FREE};
+pub use budget::{Budget, Buffer, Charged, FREE};
 pub use classes::class;
 pub use discard::{BODY_TIMEOUT, chunk, length};
 pub use handshake::Tls;

@@ -45,6 +45,8 @@ pub struct Seat {
     busy: Cell<u32>,
     /// Whether a body is being read.
     reads: Cell<bool>,
+    /// Whether a stream reads what the client sends, and sends at the same time.
+    converses: Cell<bool>,
     /// How many bytes of that body are still to come, according to the request's head.
     expected: Cell<u64>,
     /// Whether the connection was accepted when no place was free.
@@ -89,6 +91,7 @@ impl Places {
             since: Cell::new(self.turn()),
             busy: Cell::new(0),
             reads: Cell::new(false),
+            converses: Cell::new(false),
             expected: Cell::new(0),
             is_reserved: Cell::new(false),
             is_leaving: Cell::new(false),
@@ -184,7 +187,8 @@ impl Seat {
 
     /// Whether what the client sends may be read now.
     pub fn may_read(&self) -> bool {
-        self.refused.borrow().is_none() && (self.busy.get() == 0 || self.reads.get())
+        let reads = self.busy.get() == 0 || self.reads.get() || self.converses.get();
+        self.refused.borrow().is_none() && reads
     }
 
     /// Notes that the client has sent more than may be read now.
@@ -216,9 +220,9 @@ impl Seat {
         Serving(self.clone())
     }
 
-    /// How many bytes of the body that is being read are still to come.
+    /// How many bytes of the body that is being read are still to come. Those of a stream have no end.
     pub fn expected(&self) -> u64 {
-        self.expected.get()
+        if self.converses.get() { u64::MAX } else { self.expected.get() }
     }
 
     /// Notes that the server waits for the rest of a body: `expected` bytes, or 0 if the length is unknown.
@@ -284,11 +288,22 @@ impl Waiting {
         seat.busy.set(seat.busy.get() + 1);
         Ok(Self(Some(seat.clone())))
     }
+
+    /// From now on, as long as this exists, what the client sends is read. The connection keeps its place.
+    pub fn converse(&self) {
+        if let Some(seat) = &self.0 {
+            seat.converses.set(true);
+            if seat.has_unread.replace(false) {
+                seat.wake();
+            }
+        }
+    }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(seat) = &self.0 {
+            seat.converses.set(false);
             seat.places.waiting.set(seat.places.waiting.get() - 1);
             seat.finish_call();
         }
@@ -347,6 +362,24 @@ mod tests {
         places.take();
         assert!(seat.is_cut());
         drop((reading, serving));
+    }
+
+    #[test]
+    fn a_stream_is_read_and_keeps_its_place() {
+        let places = Places::new(2);
+        let seat = places.take();
+        let serving = seat.serve();
+        assert!(!seat.may_read());
+        places.waiting.set(1);
+        seat.busy.set(2);
+        let waiting = Waiting(Some(seat.clone()));
+        waiting.converse();
+        drop(serving);
+        assert!(seat.may_read() && !seat.may_go());
+        assert_eq!(seat.expected(), u64::MAX);
+        drop(waiting);
+        assert_eq!((seat.busy.get(), seat.expected(), places.waiting.get()), (0, 0, 0));
+        assert!(seat.may_go());
     }
 
     #[test]

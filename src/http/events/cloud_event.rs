@@ -66,8 +66,38 @@ pub fn render_reset(source: &Source, at: Position, reason: &str) -> Bytes {
     format!("id: {id}\nevent: reset\ndata: {data}\n\n").into()
 }
 
+/// The document in a rendered event.
+pub fn data_of(rendered: &[u8]) -> &[u8] {
+    const BEFORE: &[u8] = b"\ndata: ";
+    let at = rendered.windows(BEFORE.len()).position(|part| part == BEFORE);
+    let data = at.map_or(rendered, |at| &rendered[at + BEFORE.len()..]);
+    data.trim_ascii_end()
+}
+
+/// The position in the present store that a cursor names.
+pub fn read_position(app: &App, text: &str) -> Option<Position> {
+    match parse_cursor(app, text) {
+        Ok(Begin::After(position)) => Some(position),
+        _ => None,
+    }
+}
+
 /// Renders a `frozen` event. It has no cursor: it is not a change of a key, and it is not replayed.
 pub fn render_frozen(why: Option<&str>) -> Bytes {
     let data = serde_json::json!({ "frozen": why.is_some(), "reason": why });
     format!("event: frozen\ndata: {data}\n\n").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_document_of_an_event_is_what_follows_its_name() {
+        let frozen = render_frozen(Some("why"));
+        let expected = serde_json::json!({ "frozen": true, "reason": "why" });
+        let found: serde_json::Value = serde_json::from_slice(data_of(&frozen)).expect("JSON");
+        assert_eq!(found, expected);
+        assert_eq!(data_of(b"id: 1\nevent: x\ndata: {\"data: \":1}\n\n"), br#"{"data: ":1}"#);
+    }
 }

@@ -6,7 +6,9 @@ mod follow;
 mod history;
 mod reader;
 
-pub use cloud_event::{Begin, parse_cursor, render};
+pub use cloud_event::{
+    Begin, data_of, parse_cursor, read_position, render, render_frozen, render_reset,
+};
 pub use filter::Filter;
 pub use follow::follow;
 pub use reader::Reader;

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// On a relayed answer: the node that gave it. The caller does best to ask that node next time.
-const HOME: &str = "x-tenure-node";
+pub const HOME: &str = "x-tenure-node";
 
 /// What the problem document of another node says.
 #[derive(Deserialize)]

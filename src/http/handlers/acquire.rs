@@ -12,10 +12,11 @@ use crate::{
         app::App,
         caller::{Caller, Kind},
         door::Waiting as Waits,
+        following::keeps,
         forward::{Queued, Waiting, asks_for_place, moved, wait_at_home},
         request::{Body, kept_by, mark},
     },
-    lease::{Key, Refusal},
+    lease::{Grant as Granted, Key, Refusal},
     manager::{AcquireError, AcquireOne, CallError},
 };
 
@@ -75,7 +76,7 @@ async fn acquire_in_time(
             return acquire_in_turn(request, app, &one, &body.1, waiting).await;
         }
         match app.manager.acquire(&one, asked).await {
-            Ok(grant) => Ok(json(request, StatusCode::OK, &Grant::of(app, &one.key, &grant))),
+            Ok(grant) => Ok(granted(request, app, &one.key, &grant)),
             Err(error) => Err(refused(&error, request, app, &one.key)),
         }
     })
@@ -94,7 +95,7 @@ async fn acquire_at_once(
     }
     let one = AcquireOne { wait_ms: 0, ..read_acquire(&Caller::of(request), body)? };
     match app.manager.acquire(&one, app.manager.now()).await {
-        Ok(grant) => Ok(json(request, StatusCode::OK, &Grant::of(app, &one.key, &grant))),
+        Ok(grant) => Ok(granted(request, app, &one.key, &grant)),
         Err(AcquireError::Refused(Refusal::Held | Refusal::Cooling | Refusal::Fencing, _))
         | Err(AcquireError::Call(CallError::Elsewhere(_))) => Err(full),
         Err(error) => {
@@ -116,9 +117,7 @@ async fn acquire_in_turn(
     let mut asked = waiting.asked();
     loop {
         let error = match app.manager.acquire(one, asked).await {
-            Ok(grant) => {
-                return Ok(json(request, StatusCode::OK, &Grant::of(app, &one.key, &grant)));
-            }
+            Ok(grant) => return Ok(granted(request, app, &one.key, &grant)),
             Err(error) => error,
         };
         let problem = refused(&error, request, app, &one.key);
@@ -185,6 +184,12 @@ pub fn read_acquire(caller: &Caller, body: &AcquireBody) -> Result<AcquireOne, P
         mark,
         session,
     })
+}
+
+/// The answer with a grant.
+fn granted(request: &HttpRequest, app: &App, key: &Key, grant: &Granted) -> HttpResponse {
+    keeps(request, key.as_str(), grant.view.token);
+    json(request, StatusCode::OK, &Grant::of(app, key, grant))
 }
 
 /// Why the key was not acquired. A caller that may not read the key is told no more than that it is held.

@@ -17,6 +17,7 @@ use crate::{
         app::App,
         caller::{Caller, Kind},
         door::Waiting,
+        following::keeps,
         forward::{asks_for_part, forward_part, relay_waiting, unless_denied},
         peer::was_forwarded,
         request::{Body, kept_by, mark},
@@ -180,6 +181,9 @@ impl Call<'_> {
     }
 
     fn grants(&self, grants: &[(Key, crate::lease::Grant)]) -> Grants {
+        for (key, grant) in grants {
+            keeps(self.request, key.as_str(), grant.view.token);
+        }
         let grants = grants.iter().map(|(key, grant)| Grant::of(self.app, key, grant));
         Grants { grants: grants.map(AnyGrant::Own).collect() }
     }

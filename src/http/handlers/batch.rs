@@ -7,7 +7,6 @@ use futures_util::future::join_all;
 use serde_json::{Map, Value};
 
 use crate::{
-    access::Verb,
     api::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts, limits::MAX_BATCH},
     http::{
         answer::{Problem, json},
@@ -15,21 +14,11 @@ use crate::{
         caller::Caller,
         forward::forward,
         peer::was_forwarded,
-        request,
+        request::held,
     },
-    lease::{LeaseId, MAX_KEY_BYTES, Nonce},
+    lease::{LeaseId, Nonce},
     manager::{Asked, CallError, HolderError, Home},
 };
-
-/// Checks whether a key is valid, at little cost for nearly all valid keys.
-pub fn check_key(key: &str) -> Result<(), Problem> {
-    // Control characters beyond ASCII begin with 0xc2.
-    let suspect = |b: u8| b.is_ascii_control() || b == 0xc2;
-    if key.is_empty() || key.len() > MAX_KEY_BYTES || key.bytes().any(suspect) {
-        return request::key(key).map(drop);
-    }
-    Ok(())
-}
 
 /// Refuses a batch as a whole when it is too long.
 pub fn check_size(body: &BatchBody) -> Result<(), Problem> {
@@ -167,7 +156,5 @@ fn refused_there(key: &str, refusal: &Map<String, Value>) -> Value {
 
 /// Reads one lease of a batch. A fault becomes that lease's own verdict.
 pub fn read(caller: &Caller, lease: &LeaseRef) -> Result<LeaseId, Problem> {
-    check_key(&lease.key)?;
-    caller.may(Verb::Hold, &lease.key)?;
-    caller.lease_id(&lease.lease_id)
+    held(caller, &lease.key, &lease.lease_id)
 }

@@ -4,14 +4,14 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::batch;
 use crate::{
-    access::Verb,
     api::{BatchBody, HeartbeatAnswer, HeartbeatBody, Verdict, Verdicts},
     http::{
         answer::{Problem, json},
         app::App,
         caller::Caller,
+        following::{Following, keeps},
         forward::act_at_home,
-        request::Body,
+        request::{Body, held},
     },
     lease::Heartbeat,
     manager::{Alive, HolderError},
@@ -37,6 +37,7 @@ pub async fn heartbeat(
         let alive = app.manager.heartbeat(key, read_heartbeat(&caller, &body.0)?, asked).await;
         let Alive { token, valid_for_ms, revived } =
             alive.map_err(|error| Problem::holder(&error, &app, key))?;
+        keeps(&request, key, token);
         let answer = HeartbeatAnswer { key, token: token.0, valid_for_ms, revived, notices: [] };
         Ok(json(&request, StatusCode::OK, &answer))
     })
@@ -45,9 +46,7 @@ pub async fn heartbeat(
 
 /// Reads a heartbeat and checks all that needs no state.
 pub fn read_heartbeat(caller: &Caller, body: &HeartbeatBody) -> Result<Heartbeat, Problem> {
-    batch::check_key(&body.key)?;
-    caller.may(Verb::Hold, &body.key)?;
-    let lease_id = caller.lease_id(&body.lease_id)?;
+    let lease_id = held(caller, &body.key, &body.lease_id)?;
     let value = body.value.as_deref().map(Into::into);
     Ok(Heartbeat { value, ttl_ms: body.ttl_ms, ..Heartbeat::new(lease_id) })
 }
@@ -64,7 +63,14 @@ pub async fn heartbeats(
     body: Body<BatchBody>,
 ) -> HttpResponse {
     let ask = async |leases: Vec<_>, asked| app.manager.heartbeats(leases.into_iter(), asked).await;
-    batch::answer(&request, &app, &body.0, ask, |key, answer| verdict(&app, key, answer)).await
+    let following = Following::of(&request);
+    batch::answer(&request, &app, &body.0, ask, |key, answer| {
+        if let (Some(following), Ok(alive)) = (&following, &answer) {
+            following.keep(key, alive.token);
+        }
+        verdict(&app, key, answer)
+    })
+    .await
 }
 
 fn verdict<'a>(app: &App, key: &'a str, answer: Result<Alive, HolderError>) -> Verdict<'a> {

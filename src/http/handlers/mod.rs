@@ -11,3 +11,4 @@ pub mod pools;
 pub mod releases;
 pub mod service;
 pub mod sessions;
+pub mod stream;

@@ -4,14 +4,13 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::batch;
 use crate::{
-    access::Verb,
     api::{BatchBody, Lease, LeaseAnswer, ReleaseBody, Released, TransferBody, Verdict, Verdicts},
     http::{
         answer::{Problem, json},
         app::App,
         caller::Caller,
         forward::act_at_home,
-        request::{Body, owner},
+        request::{Body, held, owner},
     },
     lease::{Key, Release, Transfer},
 };
@@ -99,12 +98,8 @@ pub async fn transfer(
 
 /// Reads a release and checks all that needs no state.
 pub fn read_release(caller: &Caller, body: &ReleaseBody) -> Result<Release, Problem> {
-    batch::check_key(&body.key)?;
-    caller.may(Verb::Hold, &body.key)?;
-    Ok(Release {
-        lease_id: caller.lease_id(&body.lease_id)?,
-        value: body.value.as_deref().map(Into::into),
-    })
+    let lease_id = held(caller, &body.key, &body.lease_id)?;
+    Ok(Release { lease_id, value: body.value.as_deref().map(Into::into) })
 }
 
 /// Reads a transfer and checks all that needs no state.

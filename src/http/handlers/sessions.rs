@@ -13,6 +13,7 @@ use crate::{
         answer::{Problem, json},
         app::App,
         caller::Caller,
+        following::keeps_session,
         forward::act_at_home,
         request::{Body, OptionalBody, owner, query, read_spec},
     },
@@ -44,6 +45,7 @@ pub async fn open(
     };
     match result.await {
         Ok(opened) => {
+            keeps_session(&request, opened.session.digest);
             let session = Session::of(&app, &opened.session);
             let (id, valid_for_ms) = (opened.id.reveal(), opened.valid_for_ms);
             json(&request, StatusCode::CREATED, &OpenedSession { id, valid_for_ms, session })
@@ -85,6 +87,7 @@ pub async fn heartbeat(
         let id = Caller::of(&request).session_id("id", &path)?;
         let alive = app.manager.beat_session(id, body.0.progress.as_deref(), asked).await;
         let alive = alive.map_err(|error| Problem::session(&error))?;
+        keeps_session(&request, id.digest);
         let beat = SessionBeat {
             valid_for_ms: alive.valid_for_ms,
             leases: alive.holdings.into(),

@@ -11,6 +11,7 @@ use utoipa::OpenApi;
 use self::{bounds::Bounds, links::Links, problems::Problems};
 use super::handlers::{
     acquire, acquire_any, admin, events, heartbeats, leases, pools, releases, service, sessions,
+    stream,
 };
 
 #[derive(OpenApi)]
@@ -26,13 +27,14 @@ use super::handlers::{
         (name = "leases", description = "Take, keep and give back leases"),
         (name = "sessions", description = "One heartbeat for many leases"),
         (name = "events", description = "Follow ownership changes"),
+        (name = "stream", description = "One WebSocket for all calls of a worker"),
         (name = "admin", description = "Orders of administrators"),
         (name = "service", description = "Probes and information"),
     ),
     paths(
         acquire::acquire, acquire_any::acquire_any, heartbeats::heartbeat, heartbeats::heartbeats,
         releases::release, releases::releases, releases::transfer, leases::check, leases::get,
-        leases::list, events::events, admin::revoke, admin::pin, admin::unpin, admin::drain,
+        leases::list, events::events, stream::stream, admin::revoke, admin::pin, admin::unpin, admin::drain,
         admin::fence_skip, admin::forget, sessions::open, sessions::list, sessions::get, sessions::close,
         sessions::heartbeat, pools::list, pools::get, sessions::drain,
         service::livez, service::readyz, service::metrics, service::info, service::nodes,

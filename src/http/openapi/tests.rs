@@ -92,6 +92,7 @@ fn every_operation_is_shed_or_served_under_too_much_load() {
         "POST /v1/transfer",
         "POST /v1/check",
         "GET /v1/leases/{key}",
+        "GET /v1/stream",
         "POST /v1/admin/revoke",
         "POST /v1/admin/pin",
         "POST /v1/admin/unpin",

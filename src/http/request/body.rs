@@ -13,6 +13,7 @@ use crate::api::Object;
 use crate::http::{
     answer::Problem,
     app::App,
+    caller::Within,
     door::{self, BODY_TIMEOUT, Budget, Buffer, FREE, Seat},
     peer::Sealed,
 };
@@ -124,7 +125,11 @@ async fn gather<T: Bounded>(
     let Some(first) = chunk(request, payload, length).await? else { return Ok(Bytes::new()) };
     let left = |read: usize| length.saturating_sub(read);
     let mut next = chunk(request, payload, left(first.len())).await?;
-    if next.is_none() && first.len() <= FREE {
+    if first.len() > T::MOST {
+        return Err(Problem::too_large(T::MOST));
+    }
+    // A stream has counted its message.
+    if next.is_none() && (first.len() <= FREE || Within::is(request)) {
         return Ok(first);
     }
     let app = request.app_data::<web::Data<App>>();

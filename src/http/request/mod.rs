@@ -12,9 +12,7 @@ mod words;
 pub use body::{Body, Bounded, OptionalBody};
 #[cfg(feature = "testing")]
 pub use body::{parse, parse_optional};
-pub use fields::{kept_by, key, owner};
+pub use fields::{held, kept_by, key, owner};
 pub use mark::mark;
-#[cfg(feature = "testing")]
-pub use query::parse_query;
-pub use query::query;
+pub use query::{parse_query, query};
 pub use session_spec::read_spec;

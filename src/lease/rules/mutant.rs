@@ -104,6 +104,14 @@ mutants! {
         HandoverCutsPromises,
         /// R7: a tenure is granted under the token of the previous tenure.
         TokenReused,
+        /// R2: a step of the actor reads S in the promise cell and leaves the cell open.
+        CellOpenInAStep,
+        /// R2: the promise cell is opened again beside the write that ends its tenure.
+        CellOpenWhileEnding,
+        /// R1: a promise cell promises in the name of another incarnation than the one that opened it.
+        CellOfAnotherIncarnation,
+        /// R10: the promise cell of an actor that died stays open.
+        CellOutlivesItsActor,
         /// R1: the holder is told the whole ttl, as if its clock ran at the same rate as the node's.
         DriftIgnored,
         /// R1: D is taken from a record that was sent, whether or not it was committed.

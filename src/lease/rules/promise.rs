@@ -30,6 +30,30 @@ impl Rules {
         promised.max(decided + ttl)
     }
 
+    /// R2: a step of the actor closes the promise cell before it reads S: what the step decides holds until its end.
+    #[must_use]
+    pub fn a_step_closes_the_cell(self) -> bool {
+        !self.breaks(Mutant::CellOpenInAStep)
+    }
+
+    /// R2: the promise cell is closed from the moment a write that can end the tenure is sent until it is settled.
+    #[must_use]
+    pub fn a_cell_is_open_beside_a_write(self, can_end: bool) -> bool {
+        !can_end || self.breaks(Mutant::CellOpenWhileEnding)
+    }
+
+    /// R1: a promise cell promises in the name of the incarnation and the epoch that opened it, and of no other.
+    #[must_use]
+    pub fn a_cell_promises(self, for_the_present_incarnation: bool) -> bool {
+        for_the_present_incarnation || self.breaks(Mutant::CellOfAnotherIncarnation)
+    }
+
+    /// R10: the promise cell is closed when its actor dies or reads the store anew.
+    #[must_use]
+    pub fn a_cell_ends_with_its_actor(self) -> bool {
+        !self.breaks(Mutant::CellOutlivesItsActor)
+    }
+
     /// R1: the holder is told less than what was promised; see [`valid_for`].
     #[must_use]
     pub fn a_holder_is_told(self, received: Moment, decided: Moment, ttl: Duration) -> u64 {

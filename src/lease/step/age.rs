@@ -22,6 +22,9 @@ impl<C> Lease<C> {
             }
         };
         aged(&mut self.promised);
+        if let Some(cell) = &self.cell {
+            cell.change(aged);
+        }
         aged(&mut self.floor);
         aged(&mut self.opens_at);
         let Some(busy) = &mut self.busy else { return };

@@ -16,6 +16,7 @@ impl<C: Caller> Lease<C> {
     /// Handles one input. The effects must be performed in order.
     pub fn step(&mut self, input: Input<C>, env: &mut Env<'_>) -> Effects<C> {
         let mut out = Vec::new();
+        self.close_cell();
         self.reckon(env, &mut out);
         match input {
             Input::Call(call) => self.admit(call, env, &mut out),
@@ -28,6 +29,7 @@ impl<C: Caller> Lease<C> {
         }
         self.catch_up(env, &mut out);
         self.run_fences(env, &mut out);
+        self.open_cell(env);
         out
     }
 

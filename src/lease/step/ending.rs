@@ -17,7 +17,7 @@ impl<C: Caller> Lease<C> {
     /// max(S, F) of the current tenure; [`Moment::NEVER`] when it is pinned, or kept by a session that is alive.
     pub(super) fn tenure_deadline(&self) -> Moment {
         let pinned = !self.record.pins.is_empty();
-        let expires_at = Rules::a_tenure_expires_at(self.promised, self.floor, pinned);
+        let expires_at = Rules::a_tenure_expires_at(self.latest_promise(), self.floor, pinned);
         if pinned || self.record.session_ref().is_none() {
             return expires_at;
         }

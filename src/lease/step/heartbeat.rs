@@ -60,6 +60,7 @@ impl<C: Caller> Lease<C> {
         }
         self.graced = false;
         self.promised = Rules::a_promise_lasts_until(self.promised, env.now, self.ttl());
+        self.serve_beside(env);
         let valid_for_ms = env.context.rules.a_holder_is_told(call.received, env.now, self.ttl());
         let answer = Answer::Alive { token: self.token, valid_for_ms, revived };
         out.push(Effect::Reply(call.caller, answer));

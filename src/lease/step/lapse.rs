@@ -8,10 +8,13 @@ use crate::lease::{message::Caller, primitives::Moment, records::KeyState, rules
 
 impl<C: Caller> Lease<C> {
     /// R2, after the node's clock may have stood still, or the node could not promise for a while: the tenure does not
-    /// end before one more ttl has passed since `since`. That happens once; a heartbeat permits it again.
+    /// end before one more ttl has passed since `since`. That happens once; a heartbeat permits it again. A holder that
+    /// was heard since needs no more time.
     pub fn extend_by_one_ttl(&mut self, since: Moment) {
-        if self.record.state == KeyState::Held && !self.graced {
-            let ttl = self.record.own_ttl();
+        self.close_cell();
+        let ttl = self.record.own_ttl();
+        let unheard = self.promised < since + ttl;
+        if self.record.state == KeyState::Held && !self.graced && unheard {
             self.floor = Rules::a_lapse_moves_the_floor_to(self.floor, since, ttl);
             self.graced = true;
         }

@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{busy::Busy, context::Env, flight::Flight, waiters::Waiters};
+use super::{busy::Busy, context::Env, flight::Flight, own_cell::OwnCell, waiters::Waiters};
 use crate::lease::{
     message::{Caller, Effect, Effects},
     primitives::{LeaseId, Moment, Owner, Revision, Token, ceil_ms},
@@ -35,8 +35,11 @@ pub struct Lease<C> {
     pub(super) token: Token,
     /// The lease id of the current tenure.
     pub(super) lease_id: Option<LeaseId>,
-    /// S: the end of the latest promise that this actor made itself.
+    /// S: the end of the latest promise that was made since this actor knows the lease. While the promise cell is open,
+    /// S is there, and this is [`Moment::ZERO`].
     pub(super) promised: Moment,
+    /// Where promises are made beside the actor. `None` as long as the holder sends no heartbeats.
+    pub(super) cell: Option<OwnCell>,
     /// F: the inherited floor; [`Moment::NEVER`] while another node may promise.
     pub(super) floor: Moment,
     /// When the offer runs out or the lock-delay is over.
@@ -69,6 +72,7 @@ impl<C: Caller> Lease<C> {
             token: Token::default(),
             lease_id: None,
             promised: Moment::ZERO,
+            cell: None,
             floor: Moment::ZERO,
             opens_at: Moment::ZERO,
             home: Home::Here,

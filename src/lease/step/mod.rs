@@ -5,7 +5,7 @@
 //! | `lease`, `busy`, `flight`, `waiters`, `draft`, `context` | the state, and what a step reads |
 //! | `dispatch` | one step: which part handles which input |
 //! | `acquire`, `grant`, `queue`, `repeat` | becoming the owner |
-//! | `heartbeat`, `revival`, `pin`, `handover` | remaining the owner |
+//! | `heartbeat`, `beside`, `own_cell`, `revival`, `pin`, `handover` | remaining the owner |
 //! | `release`, `transfer`, `revoke`, `ending`, `session_ref`, `session_tombstone` | the end of a tenure |
 //! | `fences_and_delay`, `fence`, `offer`, `forget` | what an end leaves behind |
 //! | `settle`, `look`, `recover` | what the store says |
@@ -18,6 +18,7 @@
 mod acquire;
 #[cfg(any(test, feature = "testing"))]
 mod age;
+mod beside;
 mod busy;
 mod context;
 mod dispatch;
@@ -35,6 +36,7 @@ mod lapse;
 mod lease;
 mod look;
 mod offer;
+mod own_cell;
 mod pin;
 mod queue;
 mod recover;
@@ -49,6 +51,7 @@ mod transfer;
 mod view;
 mod waiters;
 
+pub use beside::Absorbed;
 pub use context::{Env, NodeContext};
 pub use lease::Lease;
 pub use pin::{MAX_PIN_BYTES, MAX_PINS};

@@ -56,6 +56,11 @@ section! {
         wait_max: Duration = Duration::from_secs(600), in Duration::ZERO..=DAY;
         /// Maximum number of subscribers of the event stream.
         subscribers: usize = 2048, in 1..=1_000_000;
+        /// Maximum number of open streams (GET /v1/stream). A client that gets none uses plain calls.
+        streams: usize = 10_000, in 0..=1_000_000;
+        /// Maximum number of calls in flight of one stream. More are refused with a 429, by their ids. Heartbeats and
+        /// releases have as many again; beyond that, the coordinator reads no more until one is answered.
+        stream_calls: usize = 128, in 1..=10_000;
         /// Whether to grant only keys whose prefix a [[policy]] names. Others are refused with a 400, so that a
         /// mistyped name, or a name generated for each job, leaves no key behind.
         strict_prefixes: bool = false;

@@ -59,6 +59,8 @@ section! {
         max_connections: usize = 20_000, in 1..=1_000_000;
         /// How long a connection without a request stays open.
         keep_alive: Duration = Duration::from_secs(75), in Duration::from_secs(1)..=DAY;
+        /// How often a stream (GET /v1/stream) sends a ping. A stream from which nothing came for four pings is closed.
+        stream_ping: Duration = Duration::from_secs(15), in Duration::from_millis(10)..=DAY;
         /// How long shutdown waits for requests in progress.
         shutdown_timeout: Duration = Duration::from_secs(10), in Duration::ZERO..=DAY;
     }

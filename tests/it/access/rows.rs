@@ -89,6 +89,8 @@ pub fn rows() -> Vec<Row> {
         get("/v1/leases", "read", Entries, Nowhere),
         get("/v1/leases/{key}", "read", Key, Home),
         get("/v1/events", "read", Entries, Nowhere),
+        // It is no upgrade. tests/it/stream has those that are.
+        get("/v1/stream", "hold", Verb, Nowhere).answers(426),
         get("/v1/pools", "read", Entries, Nowhere),
         get("/v1/pools/{pool}", "read", Entries, Nowhere),
         post("/v1/sessions", "hold", Owner, Nowhere, session).answers(201),

@@ -45,6 +45,8 @@ async fn the_page_gets_a_cookie_for_a_token_and_the_cookie_only_reads() {
     }
     let body = json!({ "key": "k", "owner": "w", "ttl_ms": 1000 }).to_string();
     call("POST", "/v1/acquire", &cookie, body.as_bytes()).await.problem(401, "unauthenticated");
+    // A stream does more than read.
+    call("GET", "/v1/stream", &cookie, b"").await.problem(401, "unauthenticated");
     let forged = format!("{}x", &cookie[..cookie.len() - 1]);
     call("GET", "/v1/leases", &forged, b"").await.problem(401, "unauthenticated");
     guarded

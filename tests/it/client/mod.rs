@@ -15,3 +15,4 @@ mod lost_replies;
 mod pool;
 mod sessions;
 mod stopped;
+mod stream;

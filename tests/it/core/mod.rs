@@ -7,6 +7,7 @@
 mod acquire;
 mod ambiguity;
 mod balance;
+mod beside;
 mod cooling;
 mod ending;
 mod fences;

@@ -11,6 +11,10 @@
 //! | grant to a caller that left | `grant_to_a_caller_that_left_is_noticed`, `model` |
 //! | reply before the write is durable | `reply_before_durable_is_noticed`, `model`, `pair` |
 //! | heartbeat absorbed while the ending write is in flight | `heartbeat_absorbed_while_ending_is_noticed`, `model` |
+//! | a step reads S and leaves the promise cell open | `a_cell_that_a_step_leaves_open_is_noticed`, `model` |
+//! | the promise cell opened again beside the ending write | `a_cell_that_is_open_beside_the_end_is_noticed`, `model` |
+//! | the promise cell of another incarnation | `nodes::beside`: `a_cell_of_another_incarnation_is_noticed` |
+//! | the promise cell of a dead actor | `a_cell_that_outlives_its_actor_is_noticed` |
 //! | floor kept in memory only | `floor_in_memory_only_is_noticed` |
 //! | a longer ttl promised before it is written | `promise_before_longer_ttl_is_noticed` |
 //! | expiry at the inherited floor alone | `expiry_that_ignores_own_promises_is_noticed`, `model`, `pair` |
@@ -77,6 +81,21 @@ fn reply_before_durable_is_noticed() {
 #[test]
 fn heartbeat_absorbed_while_ending_is_noticed() {
     noticed(Mutant::HeartbeatAbsorbedWhileEnding, &["I1", "I3", "R2"]);
+}
+
+#[test]
+fn a_cell_that_a_step_leaves_open_is_noticed() {
+    noticed(Mutant::CellOpenInAStep, &["I1", "I3", "R2"]);
+}
+
+#[test]
+fn a_cell_that_is_open_beside_the_end_is_noticed() {
+    noticed(Mutant::CellOpenWhileEnding, &["I1", "I3", "R2"]);
+}
+
+#[test]
+fn a_cell_that_outlives_its_actor_is_noticed() {
+    noticed(Mutant::CellOutlivesItsActor, &["I1", "I3", "R2"]);
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::{
 
 use tenure::{
     clock::{Clock, Entropy, ManualClock, SystemEntropy},
-    lease::{Moment, Mutant, Rules},
-    manager::{Manager, Parts},
+    lease::{Heartbeat, Key, LeaseId, Moment, Mutant, Owner, Rules},
+    manager::{AcquireOne, Manager, Parts},
 };
 
 use crate::stores::meddled::parts;
@@ -34,8 +34,29 @@ impl Entropy for Slow {
     }
 }
 
-/// What a second thread knows of the jump when it read the clock while the first one was handling it.
-fn resumed_as_seen_by_another(broken: Option<Mutant>) -> Moment {
+/// A lease whose heartbeats need not visit its actor any more.
+async fn held(manager: &Manager) -> LeaseId {
+    let one = AcquireOne {
+        key: Key::new("k").expect("a key"),
+        owner: Owner::new("a").expect("an owner"),
+        ttl_ms: 60_000,
+        value: None,
+        reclaim: false,
+        allow_stale: false,
+        wait_ms: 0,
+        mark: None,
+        session: None,
+    };
+    let id = manager.acquire(&one, manager.now()).await.expect("a grant").lease_id;
+    manager.heartbeat("k", Heartbeat::new(id), manager.now()).await.expect("it goes on");
+    id
+}
+
+/// What a second thread knows of the jump when it acted while the first one was handling it.
+fn resumed_as_seen_by_another(
+    broken: Option<Mutant>,
+    act: impl FnOnce(&Manager, LeaseId) + Send,
+) -> Moment {
     let dir = tempfile::tempdir().expect("a directory");
     let store = crate::stores::embedded::open(dir.path());
     actix::System::new().block_on(async {
@@ -54,13 +75,15 @@ fn resumed_as_seen_by_another(broken: Option<Mutant>) -> Moment {
             ..parts(store)
         });
         let manager = manager.await.expect("the manager opens");
+        let id = held(&manager).await;
         clock.pause_unseen(Duration::from_secs(10));
         std::thread::scope(|scope| {
+            let manager = &*manager;
             let world = manager.coordinator();
             scope.spawn(|| world.now());
             let other = scope.spawn(move || {
                 hears.recv().expect("a refresh");
-                world.now();
+                act(manager, id);
                 let resumed = world.node_context().resumed;
                 let _ = done.send(());
                 resumed
@@ -70,9 +93,25 @@ fn resumed_as_seen_by_another(broken: Option<Mutant>) -> Moment {
     })
 }
 
+/// Reads the clock as a lease's actor does.
+fn reads(manager: &Manager, _: LeaseId) {
+    manager.coordinator().now();
+}
+
+/// Answers a heartbeat beside the lease's actor.
+fn promises(manager: &Manager, id: LeaseId) {
+    let (beat, received) = (Heartbeat::new(id), manager.now());
+    let alive = manager.heartbeat_at_once("k", &beat, received, manager.decide());
+    assert!(alive.is_some(), "the actor is not needed");
+}
+
 #[test]
 fn no_thread_promises_before_the_jump_is_handled() {
-    assert_ne!(resumed_as_seen_by_another(None), Moment::ZERO);
-    let broken = Some(Mutant::JumpHandledAfterTheReading);
-    assert_eq!(resumed_as_seen_by_another(broken), Moment::ZERO, "the broken variant is noticed");
+    let acts: [fn(&Manager, LeaseId); 2] = [reads, promises];
+    for act in acts {
+        assert_ne!(resumed_as_seen_by_another(None, act), Moment::ZERO);
+        let broken = Some(Mutant::JumpHandledAfterTheReading);
+        let resumed = resumed_as_seen_by_another(broken, act);
+        assert_eq!(resumed, Moment::ZERO, "the broken variant is noticed");
+    }
 }

@@ -35,7 +35,7 @@ impl World {
         }
     }
 
-    fn reply(&mut self, caller: Number, answer: &Answer) {
+    pub fn reply(&mut self, caller: Number, answer: &Answer) {
         let alive = match answer {
             Answer::Alive { valid_for_ms, .. } => Some(*valid_for_ms),
             _ => None,

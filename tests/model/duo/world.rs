@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tenure::lease::{
-    Behavior, Call, Effect, Env, Inherited, Input, Inquiry, Key, KeyState, Lease, LeaseId, Loaded,
-    Nonce, Record, Request, Revision, SessionOver, SessionRef, Settled, Token, WriteEffect,
+    Answer, Behavior, Call, Effect, Env, Inherited, Input, Inquiry, Key, KeyState, Lease, LeaseId,
+    Loaded, Nonce, Record, Request, Revision, SessionOver, SessionRef, Settled, Token, WriteEffect,
 };
 
 use super::{
@@ -324,7 +324,16 @@ impl World {
         self.holder.attempts += 1;
     }
 
+    /// A heartbeat whose promise cell is open does not come to the actor.
     fn call(&mut self, model: &Duo, which: usize, caller: Number, request: Request) {
+        if let (Request::Heartbeat(beat), Some(cell)) =
+            (&request, self.leases[which].promise_cell())
+            && let Some(absorbed) = model.context.absorb_in(cell, beat, NOW, NOW)
+        {
+            let (token, valid_for_ms) = (absorbed.token, absorbed.valid_for_ms);
+            let answer = Answer::Alive { token, valid_for_ms, revived: false };
+            return self.reply(caller, &answer);
+        }
         let call = Call { caller, received: NOW, request, home_unreachable: false };
         self.step(model, which, Input::Call(call));
     }

@@ -181,6 +181,8 @@ fn broken_rules_of_the_core_are_found() {
         (Mutant::ReplyBeforeDurable, "I3"),
         (Mutant::HeartbeatAbsorbedWhileEnding, "I1"),
         (Mutant::ExpiryIgnoresOwnPromises, "I1"),
+        (Mutant::CellOpenInAStep, "I1"),
+        (Mutant::CellOpenWhileEnding, "I1"),
         (Mutant::TokenReused, "I2"),
     ];
     for (mutant, broken) in rules {

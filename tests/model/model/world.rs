@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tenure::lease::{
-    Answer, Call, ChangeKind, Effect, Env, FenceReport, FenceResult, Inherited, Input, Key, Lease,
-    Loaded, Nonce, Record, Revision, Settled, Token, WriteEffect,
+    Answer, Call, ChangeKind, Effect, Env, FenceReport, FenceResult, Heartbeat, Inherited, Input,
+    Key, Lease, Loaded, Moment, Nonce, Record, Revision, Settled, Token, WriteEffect,
 };
 
 use super::{
@@ -64,10 +64,14 @@ pub struct World {
 pub enum Action {
     Send(usize, Kind),
     Arrive(usize),
+    /// A heartbeat that arrived one tick ago finds the promise cell only now: its thread was stopped.
+    ArriveLate(usize),
     Deliver(usize),
     GiveUp(usize),
     Commit,
-    Crash { written: bool },
+    Crash {
+        written: bool,
+    },
     Report(FenceResult),
     Pass,
     Wake,
@@ -116,7 +120,15 @@ impl World {
                 continue;
             };
             match call.at {
-                At::Sent => out.push(Action::Arrive(me)),
+                At::Sent => {
+                    out.push(Action::Arrive(me));
+                    let arrived = NOW - ms(TICK_MS);
+                    let open = self.lease.promise_cell().and_then(|cell| cell.promised());
+                    let absorbs = open.is_some_and(|promised| promised > arrived);
+                    if call.kind == Kind::Heartbeat && call.sent <= arrived && absorbs {
+                        out.push(Action::ArriveLate(me));
+                    }
+                }
                 At::Answered(_) => out.push(Action::Deliver(me)),
                 At::Server | At::Orphaned => {}
             }
@@ -152,6 +164,9 @@ impl World {
         match *action {
             Action::Send(me, kind) => self.clients[me].send(me, kind, model.flaw),
             Action::Arrive(me) => self.arrive(model, me),
+            Action::ArriveLate(me) => {
+                self.beside(model, me, NOW - ms(TICK_MS));
+            }
             Action::Deliver(me) => {
                 if let Some(call) = self.clients[me].call.take()
                     && let At::Answered(told) = call.at
@@ -194,7 +209,29 @@ impl World {
         }
     }
 
+    /// The thread of a heartbeat that arrived at `decided` finds the promise cell. False: the actor is to be asked.
+    fn beside(&mut self, model: &OneKey, me: usize, decided: Moment) -> bool {
+        let client = &mut self.clients[me];
+        let (Some(call), Some((proof, _))) = (&mut client.call, client.proof) else { return false };
+        let beat = Heartbeat::new(proof);
+        let absorbed = match self.lease.promise_cell() {
+            Some(cell) if call.kind == Kind::Heartbeat => {
+                model.context.absorb_in(cell, &beat, decided, decided)
+            }
+            _ => None,
+        };
+        let Some(absorbed) = absorbed else { return false };
+        call.at = At::Server;
+        let (caller, token) = (call.caller, absorbed.token);
+        let valid_for_ms = absorbed.valid_for_ms;
+        self.reply(model, caller, &Answer::Alive { token, valid_for_ms, revived: false });
+        true
+    }
+
     fn arrive(&mut self, model: &OneKey, me: usize) {
+        if self.beside(model, me, NOW) {
+            return;
+        }
         let client = &mut self.clients[me];
         let Some(call) = &mut client.call else { return };
         call.at = At::Server;

@@ -169,6 +169,9 @@ impl World {
     }
 
     fn ask(&mut self, model: &TwoNodes, at: usize, which: usize, caller: Number, request: Request) {
+        if self.beside(model, (at, which), caller, &request) {
+            return;
+        }
         let home_unreachable = matches!(request, Request::Release(_));
         let call = Call { caller, received: NOW, request, home_unreachable };
         self.step(model, at, which, Input::Call(call));

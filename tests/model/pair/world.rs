@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use tenure::lease::{
     Answer, Call, Effect, Elsewhere, Env, FenceReport, FenceResult, Input, Moment, NodeRecord,
-    Nonce, Record, Revision, Settled, Token, WriteEffect,
+    Nonce, Record, Request, Revision, Settled, Token, WriteEffect,
 };
 
 use super::{
@@ -285,6 +285,9 @@ impl World {
                 ask.into()
             }
         };
+        if self.beside(model, (at, KEY), caller, &request) {
+            return;
+        }
         let home_unreachable = kind == Kind::Release;
         self.step(
             model,
@@ -292,6 +295,25 @@ impl World {
             KEY,
             Input::Call(Call { caller, received: NOW, request, home_unreachable }),
         );
+    }
+
+    /// A heartbeat arrives at a node, and finds the promise cell of the lease. False: the actor is to be asked.
+    pub fn beside(
+        &mut self,
+        model: &TwoNodes,
+        (at, which): (usize, usize),
+        caller: Number,
+        request: &Request,
+    ) -> bool {
+        let context = self.nodes[at].context(model);
+        let absorbed = match (request, self.nodes[at].leases[which].promise_cell()) {
+            (Request::Heartbeat(beat), Some(cell)) => context.absorb_in(cell, beat, NOW, NOW),
+            _ => None,
+        };
+        let Some(absorbed) = absorbed else { return false };
+        let (token, valid_for_ms) = (absorbed.token, absorbed.valid_for_ms);
+        self.reply(model, at, caller, &Answer::Alive { token, valid_for_ms, revived: false });
+        true
     }
 
     /// The plugin did its work, and says so.

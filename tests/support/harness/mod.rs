@@ -6,6 +6,7 @@
 pub mod process;
 pub mod session;
 pub mod sse;
+pub mod talk;
 pub mod wire;
 
 use std::{future::Future, time::Duration};
@@ -14,6 +15,7 @@ pub use process::Server;
 use serde_json::{Value, json};
 pub use session::{Session, session_body};
 pub use sse::{Event, Stream};
+pub use talk::Talk;
 pub use wire::{Connection, Reply};
 
 pub use crate::support::clock::{PATIENCE, eventually, ms, soon};

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use super::{Disk, Lane, Probes, Tally, drive, median, raw_nats};
-use crate::http::Target;
+use crate::endpoint::Endpoint;
 use crate::lab::Lab;
 use crate::server::Echo;
 use crate::stopwatch::{own_cpu, tick};
@@ -60,11 +60,11 @@ impl Shares {
 }
 
 /// Runs `--rounds` rounds of `work` on `connections` connections.
-pub async fn interleaved<F: Future<Output = ()> + Send + 'static>(
+pub async fn interleaved<E: Endpoint, F: Future<Output = ()> + Send + 'static>(
     lab: &Lab,
-    target: &Target,
+    endpoint: &E,
     connections: usize,
-    mut work: impl FnMut(usize, Lane) -> F,
+    mut work: impl FnMut(usize, Lane<E>) -> F,
 ) -> Result<Rounds> {
     let count = lab.args.rounds;
     let scratch = lab.scratch()?;
@@ -87,7 +87,7 @@ pub async fn interleaved<F: Future<Output = ()> + Send + 'static>(
         }
         probes.probe(scratch.path())?;
         let (cpu, begun) = (own_cpu(), tick());
-        let (_, measured) = drive(target, connections, span, &mut work).await?;
+        let (_, measured) = drive(endpoint, connections, span, &mut work).await?;
         own_shares.push((own_cpu() - cpu).as_secs_f64() / (tick() - begun).as_secs_f64());
         let rate = measured.requests as f64 / seconds;
         requests.push(rate);

@@ -9,11 +9,13 @@ pub mod echo;
 mod expiry;
 mod fanout;
 mod heartbeat;
+mod heartbeat_stream;
 mod held;
 mod hold;
 mod peers;
 mod sessions;
 mod start;
+mod stream_notice;
 
 use std::fmt;
 
@@ -37,6 +39,12 @@ pub enum Workload {
     Heartbeat,
     /// Heartbeats of held leases, a batch per request.
     HeartbeatBatch,
+    /// Heartbeats of held leases by streams, 16 in flight per connection.
+    HeartbeatStream,
+    /// The same, a batch per call.
+    HeartbeatStreamBatch,
+    /// Time from a revocation to the notice that its holder gets by a stream.
+    StreamNotice,
     /// Heartbeats to a coordinator that asks for nothing, one that asks for a token, and one that asks for TLS as
     /// well, in turns.
     HeartbeatAccess,
@@ -92,7 +100,8 @@ impl Workload {
             Self::AcquireReleasePeers => &[1, 64, 256, 512],
             Self::AcquireReleasePeersFull => &[64, 256, 512],
             Self::HeartbeatPeers | Self::HeartbeatPeersFull => &[64, 256, 1_000],
-            Self::Heartbeat | Self::Contended | Self::ContendedPeers | Self::Sessions => &[64],
+            Self::Heartbeat | Self::HeartbeatStream => &[64],
+            Self::Contended | Self::ContendedPeers | Self::Sessions => &[64],
             Self::Echo | Self::DurableEcho => &[64],
             Self::Fanout | Self::FanoutPeers => &[100],
             _ => &[4],
@@ -129,6 +138,12 @@ impl Workload {
                 let leases = lab.args.batch as usize;
                 heartbeat::measure(lab, connections, leases).await
             }
+            Self::HeartbeatStream => heartbeat_stream::measure(lab, connections, 1).await,
+            Self::HeartbeatStreamBatch => {
+                let leases = lab.args.batch as usize;
+                heartbeat_stream::measure(lab, connections, leases).await
+            }
+            Self::StreamNotice => stream_notice::measure(lab, connections).await,
             Self::HeartbeatAccess => access::measure(lab, connections).await,
             Self::Contended => contended::measure(lab, connections).await,
             Self::Sessions => sessions::measure(lab, connections).await,

@@ -133,6 +133,7 @@ impl Bench {
         }
         self.strays.clear();
         self.fences.clear();
+        self.entry = None;
         self.pass(away_ms);
         self.recover(Inherited::FromProcess(self.now));
     }
@@ -148,6 +149,7 @@ impl Bench {
         self.waiting.clear();
         let (lease, effects) = self.with_env(|_, env, there| Lease::recover(there, inherited, env));
         self.lease = lease;
+        self.shown = None;
         self.perform(effects);
     }
 }

@@ -1,6 +1,7 @@
 //! A hand-driven world of one key: a clock, a store cell, callers, and a judge of every step.
 
 pub mod ask;
+pub mod beside;
 pub mod cell;
 mod drive;
 mod fences_and_delay;
@@ -11,13 +12,14 @@ pub mod who;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 pub use ask::*;
+pub use beside::Stopped;
 pub use cell::{EPOCH, StoreCell};
 pub use oracle::{Oracle, Verdict};
 pub use policy::*;
 use tenure::lease::{
     Alarm, Call, Change, ChangeKind, ClusterSecret, Effect, Env, FenceRun, Inherited, Input, Key,
-    Lease, LeaseId, Loaded, Moment, Mutant, NodeContext, Nonce, Record, Request, Rules, StoreError,
-    WriteEffect,
+    Lease, LeaseId, Loaded, Moment, Mutant, NodeContext, Nonce, PromiseCell, Record, Request,
+    Rules, StoreError, WriteEffect,
 };
 pub use who::Who;
 
@@ -42,6 +44,9 @@ pub struct Bench {
     pub cell: StoreCell,
     pub lease: Lease<Who>,
     pub context: NodeContext,
+    /// The promise cell that heartbeats find, and the one that the present actor has shown.
+    pub entry: Option<Arc<PromiseCell>>,
+    pub shown: Option<Arc<PromiseCell>>,
     /// The write that the shell handed to the store, until its outcome is reported.
     pub flight: Option<WriteEffect>,
     /// Copies of writes whose sender died or gave up: they may land yet.
@@ -119,6 +124,8 @@ impl Bench {
             cell: StoreCell::default(),
             lease,
             context,
+            entry: None,
+            shown: None,
             flight: None,
             strays: VecDeque::new(),
             reads: 0,
@@ -158,6 +165,7 @@ impl Bench {
     pub fn input(&mut self, input: Input<Who>) {
         let effects = self.with_env(|lease, env, _| lease.step(input, env));
         self.perform(effects);
+        self.show_cell();
     }
 
     fn perform(&mut self, effects: Vec<Effect<Who>>) {

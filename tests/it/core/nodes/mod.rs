@@ -2,6 +2,7 @@
 //! records kept by [`tenure::lease::Membership`], one key's lease on each. One test per rule of several nodes.
 
 mod adoption;
+mod beside;
 mod death;
 mod elsewhere;
 mod fences_and_delay;

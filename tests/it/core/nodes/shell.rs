@@ -312,7 +312,7 @@ impl World {
         }
     }
 
-    fn reply(&mut self, at: usize, who: &Who, answer: &Answer) {
+    pub(super) fn reply(&mut self, at: usize, who: &Who, answer: &Answer) {
         who.tell(answer.clone());
         // The slowest client that the home's clock allows for.
         self.oracle.ppm = self.nodes[at].ppm;

@@ -21,6 +21,14 @@ pub enum Operation {
         value: Option<u8>,
         ttl_ms: Option<u64>,
     },
+    /// A heartbeat arrives, and its thread is stopped once it has found the promise cell.
+    LookUp {
+        proof: usize,
+    },
+    /// Such a thread goes on.
+    GoOn {
+        nth: usize,
+    },
     Release {
         proof: usize,
     },
@@ -117,6 +125,8 @@ pub fn any() -> BoxedStrategy<Operation> {
         16 => acquire,
         10 => plain,
         6 => changed,
+        8 => proof().prop_map(|proof| Operation::LookUp { proof }),
+        10 => (0..3_usize).prop_map(|nth| Operation::GoOn { nth }),
         8 => proof().prop_map(|proof| Operation::Release { proof }),
         3 => (proof(), proptest::option::of(0..3_u8)).prop_map(|(proof, to)| Operation::Transfer { proof, to }),
         2 => Just(Operation::AskHandover),

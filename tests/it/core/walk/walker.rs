@@ -13,6 +13,8 @@ pub struct Walker {
     bench: Bench,
     /// Every caller that asked to own the key.
     askers: Vec<Who>,
+    /// Heartbeats whose threads are stopped.
+    stopped: Vec<Stopped>,
     /// The session that lives; those before it are over.
     session: Nonce,
 }
@@ -25,7 +27,8 @@ impl std::fmt::Debug for Walker {
 
 impl Walker {
     pub fn breaking(mutant: Option<Mutant>) -> Self {
-        Self { bench: Bench::breaking(mutant), askers: Vec::new(), session: Nonce(1) }
+        let bench = Bench::breaking(mutant);
+        Self { bench, askers: Vec::new(), stopped: Vec::new(), session: Nonce(1) }
     }
 
     pub fn verdict(&self) -> &Verdict {
@@ -95,6 +98,14 @@ impl Walker {
             Operation::Heartbeat { proof, value, ttl_ms } => {
                 let value = value.map(|value| value.to_string());
                 self.speak(proof, |id| heartbeat_with(id, value.as_deref(), ttl_ms));
+            }
+            Operation::LookUp { proof } => {
+                let stopped = self.proof(proof).and_then(|proof| self.bench.looks_up(proof));
+                self.stopped.extend(stopped);
+            }
+            Operation::GoOn { nth } if nth < self.stopped.len() => {
+                let stopped = self.stopped.remove(nth);
+                self.bench.goes_on(stopped);
             }
             Operation::Release { proof } => self.speak(proof, release),
             Operation::Transfer { proof, to } => {
@@ -180,7 +191,11 @@ impl Walker {
             Operation::Pass { ms } => bench.pass(ms),
             Operation::Wake => bench.wake(),
             Operation::Lapse => bench.lease.extend_by_one_ttl(bench.now),
-            Operation::Restart { written, away_ms } => bench.restart(written, away_ms),
+            Operation::Restart { written, away_ms } => {
+                // The threads of the process are no more.
+                self.stopped.clear();
+                bench.restart(written, away_ms);
+            }
             Operation::Rebuild => bench.rebuild(),
             Operation::Policy { lock_delay_ms, ref fence } => {
                 bench.context.policies = ruled(lock_delay_ms, fence.clone());

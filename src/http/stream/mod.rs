@@ -1,0 +1,30 @@
+//! One stream per worker (`GET /v1/stream`, WebSocket): many calls in flight, answers by id, and notices at once.
+//! docs/stream.md describes it for users.
+//!
+//! | file | does |
+//! | --- | --- |
+//! | `upgrade.rs` | admits a stream |
+//! | `body.rs` | gives the server what a stream sends; ends one whose client does not read |
+//! | `talk.rs` | one stream: reads, answers, tells |
+//! | `beat.rs`, `calls.rs` | plain heartbeats; all other calls, which the handlers of HTTP answer |
+//! | `watch.rs`, `notices.rs` | ownership changes; notices as documents |
+//! | `operations.rs` | the operations that a stream takes |
+//! | `message.rs`, `frames.rs` | messages and their envelopes; the frames that arrive |
+//! | `ending.rs` | why a stream ends |
+//!
+//! `http/streams.rs` has the bounds of all streams, and what is counted of them.
+
+mod beat;
+mod body;
+mod calls;
+mod ending;
+mod frames;
+mod message;
+mod notices;
+mod operations;
+mod talk;
+mod upgrade;
+mod watch;
+
+pub use calls::{Inside, Serve};
+pub use upgrade::upgrade;

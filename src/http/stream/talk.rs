@@ -1,0 +1,410 @@
+//! One stream: reads calls, answers them, and tells what its client must know at once.
+//!
+//! Guarantees: all that can be answered when the client's frames are read goes out in one write. A call is judged when
+//! it is read, and no call of a principal that is no longer who it was. What a client that does not read costs is
+//! bounded: while its answers wait to be written, none of its calls is read, and none that waits goes on.
+//!
+//! Does not guarantee: an order of the answers.
+//!
+//! Assumes: whoever polls this writes what it got before it polls again.
+
+use std::{
+    rc::Rc,
+    task::{Context, Poll},
+};
+
+use actix_web::web;
+use bytes::Bytes;
+use futures_util::{
+    FutureExt as _, StreamExt as _,
+    future::{AbortHandle, Abortable, LocalBoxFuture},
+    stream::FuturesUnordered,
+};
+use tokio::time::{Interval, MissedTickBehavior};
+
+use super::{
+    beat::Plain,
+    calls::Calls,
+    ending::Ending,
+    frames::{Frames, Incoming, MOST},
+    message::{Answer, Message, Outgoing, read},
+    notices::notice,
+    operations::{CANCEL, EVENTS, Operation, UNWATCH, WATCH, named},
+    watch::{Watch, read_watch},
+};
+use crate::{
+    api::{self, Hello},
+    clock::HashMap,
+    http::{
+        answer::Problem,
+        app::App,
+        caller::{Caller, InUse},
+        door::Waiting,
+        events::Filter,
+        request::parse_query,
+        streams::Open,
+    },
+    lease::{Heartbeat, Moment},
+    manager::Decided,
+};
+
+/// The bytes at which what there is to send is sent, although there is more to do.
+const CHUNK: usize = 32 * 1024;
+/// The most messages that are read before other streams of the thread have their turn.
+const TURN: usize = 256;
+/// A stream ends when nothing came during so many spans between two pings.
+const SILENT: u32 = 3;
+
+/// A call that is not answered yet.
+struct InFlight {
+    /// Whether others depend on it.
+    keeps: bool,
+    abort: AbortHandle,
+}
+
+/// A stream, and what it holds while it is open.
+pub struct Talk {
+    app: web::Data<App>,
+    caller: Caller,
+    calls: Rc<Calls>,
+    frames: Frames,
+    outgoing: Outgoing,
+    /// The calls in flight, by their ids.
+    in_flight: HashMap<u64, InFlight>,
+    /// How many of these are calls that others do not depend on.
+    others: usize,
+    pending: FuturesUnordered<Abortable<LocalBoxFuture<'static, Answer>>>,
+    watch: Option<Watch>,
+    /// The call that begins the watch, until it is answered.
+    beginning: Option<u64>,
+    /// When the heartbeats that are being read arrived, and the reading of the clock on which promises are made.
+    reading: Option<(Moment, Decided)>,
+    removed: LocalBoxFuture<'static, Problem>,
+    drained: LocalBoxFuture<'static, ()>,
+    is_draining: bool,
+    pings: Interval,
+    /// How many pings were sent since anything came.
+    unanswered: u32,
+    open: Open,
+    _kept: (Waiting, InUse),
+}
+
+impl Talk {
+    /// A stream of this caller, which takes a place and a part of its principal's limit.
+    pub fn new(
+        app: web::Data<App>,
+        caller: Caller,
+        calls: Calls,
+        frames: Frames,
+        open: Open,
+        kept: (Waiting, InUse),
+    ) -> Self {
+        let removed = {
+            let caller = caller.clone();
+            async move { caller.removed().await }.boxed_local()
+        };
+        let drained = {
+            let app = app.clone();
+            async move { app.manager.drained().await }.boxed_local()
+        };
+        let ping = open.ping();
+        let mut pings = tokio::time::interval(ping);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        pings.reset();
+        let mut outgoing = Outgoing::default();
+        let hello = Hello {
+            calls: open.calls(),
+            message_bytes: MOST,
+            ping_ms: u64::try_from(ping.as_millis()).unwrap_or(u64::MAX),
+            node: &app.source.node,
+        };
+        outgoing.push("hello", &hello);
+        Self {
+            app,
+            caller,
+            calls: Rc::new(calls),
+            frames,
+            outgoing,
+            in_flight: HashMap::default(),
+            others: 0,
+            pending: FuturesUnordered::new(),
+            watch: None,
+            beginning: None,
+            reading: None,
+            removed,
+            drained,
+            is_draining: false,
+            pings,
+            unanswered: 0,
+            open,
+            _kept: kept,
+        }
+    }
+
+    /// What is to be sent next.
+    ///
+    /// # Errors
+    /// Why the stream ends, after all that there is to send.
+    pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, (Bytes, Ending)>> {
+        match self.step(context) {
+            Ok(()) => self.outgoing.take().map_or(Poll::Pending, |bytes| Poll::Ready(Ok(bytes))),
+            Err(ending) => {
+                self.outgoing.close(&ending);
+                Poll::Ready(Err((self.outgoing.take().unwrap_or_default(), ending)))
+            }
+        }
+    }
+
+    /// Counts the end of the stream.
+    pub fn ended(&self, ending: &Ending) {
+        self.open.ended(ending.kind());
+    }
+
+    fn step(&mut self, context: &mut Context<'_>) -> Result<(), Ending> {
+        // What the client sent after that is not judged any more.
+        if let Poll::Ready(problem) = self.removed.poll_unpin(context) {
+            return Err(Ending::removed(&problem));
+        }
+        if !self.is_draining {
+            self.is_draining = self.drained.poll_unpin(context).is_ready();
+        }
+        if !self.is_draining {
+            self.tick(context)?;
+            self.hear(context)?;
+        }
+        self.finish(context);
+        self.tell(context);
+        if self.is_draining && self.pending.is_empty() {
+            return Err(Ending::Draining);
+        }
+        Ok(())
+    }
+
+    /// Sends a ping if one is due.
+    fn tick(&mut self, context: &mut Context<'_>) -> Result<(), Ending> {
+        while self.pings.poll_tick(context).is_ready() {
+            if self.unanswered >= SILENT {
+                return Err(Ending::Silent);
+            }
+            self.unanswered += 1;
+            self.outgoing.ping();
+        }
+        Ok(())
+    }
+
+    /// Reads what the client sends, as much as may be read now.
+    fn hear(&mut self, context: &mut Context<'_>) -> Result<(), Ending> {
+        // All that is read now has arrived: the server reads before it asks for what to send.
+        self.reading = None;
+        for _ in 0..TURN {
+            if self.outgoing.len() >= CHUNK || self.is_full() {
+                return Ok(());
+            }
+            let Poll::Ready(incoming) = self.frames.poll(context) else { return Ok(()) };
+            self.unanswered = 0;
+            match incoming? {
+                Incoming::Message(message) => self.read(&message, context)?,
+                Incoming::Ping(payload) => self.outgoing.pong(&payload),
+                Incoming::Pong => {}
+                Incoming::Close => return Err(Ending::Closed),
+                Incoming::Gone => return Err(Ending::Gone),
+            }
+        }
+        // There may be more.
+        context.waker().wake_by_ref();
+        Ok(())
+    }
+
+    /// Whether no call may be read, not even one that others depend on.
+    fn is_full(&self) -> bool {
+        self.in_flight.len() >= 2 * self.open.calls()
+    }
+
+    fn read(&mut self, message: &Bytes, context: &mut Context<'_>) -> Result<(), Ending> {
+        self.open.count_call();
+        let call = match read(message) {
+            Ok(call) => call,
+            Err(Ok((id, problem))) => {
+                self.check(id)?;
+                self.outgoing.answer(&Answer::problem(id, &problem));
+                return Ok(());
+            }
+            Err(Err(ending)) => return Err(ending),
+        };
+        self.check(call.id)?;
+        match self.begin(&call, message) {
+            Ok(Some((future, keeps))) => self.start(call.id, future, keeps, context),
+            Ok(None) => {}
+            Err(problem) => self.outgoing.answer(&Answer::problem(call.id, &problem)),
+        }
+        Ok(())
+    }
+
+    /// An answer under an id that two calls have could be that of either.
+    fn check(&self, id: u64) -> Result<(), Ending> {
+        if self.in_flight.contains_key(&id) { Err(Ending::IdInUse) } else { Ok(()) }
+    }
+
+    /// Begins a call. Returns its answer, and whether others depend on it; `None` if it is answered.
+    fn begin(
+        &mut self,
+        call: &Message<'_>,
+        message: &Bytes,
+    ) -> Result<Option<(LocalBoxFuture<'static, Answer>, bool)>, Problem> {
+        if call.op == UNWATCH {
+            (self.watch, self.beginning) = (None, None);
+            self.outgoing.answer(&Answer::ok(call.id, &serde_json::json!({})));
+            return Ok(None);
+        }
+        if call.op == CANCEL {
+            let given_up = self.cancel(call)?;
+            let told = serde_json::json!({ "cancelled": given_up });
+            self.outgoing.answer(&Answer::ok(call.id, &told));
+            return Ok(None);
+        }
+        let is_watch = call.op == WATCH;
+        let operation = named(if is_watch { EVENTS } else { call.op })?;
+        let keeps = operation.keeps();
+        if !keeps && self.others >= self.open.calls() {
+            return Err(Problem::too_many_calls(self.open.calls()));
+        }
+        if let Some(beat) = Plain::read(&self.calls, &self.app, operation, call) {
+            let later = self.beat(call.id, operation, &beat?, message);
+            return Ok(later.map(|answer| (answer, keeps)));
+        }
+        if is_watch {
+            self.watch = Some(self.watch(operation, call)?);
+            self.beginning = Some(call.id);
+        }
+        let body =
+            call.body.map_or_else(Bytes::new, |body| message.slice_ref(body.get().as_bytes()));
+        let parameters = call.params.clone();
+        let answer = self.calls.clone().make(call.id, operation, parameters, body);
+        Ok(Some((answer.boxed_local(), keeps)))
+    }
+
+    /// Answers a plain heartbeat at once if nothing but a promise is to be made. Otherwise, the lease's actor answers.
+    fn beat(
+        &mut self,
+        id: u64,
+        operation: &'static Operation,
+        beat: &Plain<'_>,
+        message: &Bytes,
+    ) -> Option<LocalBoxFuture<'static, Answer>> {
+        let manager = &self.app.manager;
+        let (received, decided) = *self.reading.get_or_insert_with(|| {
+            let received = manager.now();
+            (received, manager.decide())
+        });
+        let plain = Heartbeat::new(beat.lease_id);
+        match manager.heartbeat_at_once(beat.key, &plain, received, decided) {
+            Some(alive) => {
+                self.calls.following.keep(beat.key, alive.token);
+                self.outgoing.alive(id, &beat.kept(&alive));
+                None
+            }
+            None => {
+                let asked = beat.asked(id, operation, message, received);
+                Some(asked.answer(self.calls.clone(), self.app.clone()).boxed_local())
+            }
+        }
+    }
+
+    /// Subscribes to what the parameters of a `watch` select.
+    fn watch(&self, operation: &Operation, call: &Message<'_>) -> Result<Watch, Problem> {
+        let target = operation.target(call.params.clone())?;
+        let query = target.split_once('?').map_or("", |(_, query)| query);
+        let mut query: api::EventsQuery = parse_query(query)?;
+        // A stream asks for a page, whose form it does not choose.
+        query.format = query.format.filter(|_| call.params.contains_key("format"));
+        read_watch(&query)?;
+        Watch::new(self.app.clone(), Filter::of(self.caller.clone(), &query)?)
+    }
+
+    /// Answers a call at once if nothing keeps it waiting.
+    fn start(
+        &mut self,
+        id: u64,
+        mut future: LocalBoxFuture<'static, Answer>,
+        keeps: bool,
+        context: &mut Context<'_>,
+    ) {
+        match future.poll_unpin(context) {
+            Poll::Ready(answer) => self.answer(&answer),
+            Poll::Pending => {
+                let (abort, registration) = AbortHandle::new_pair();
+                self.in_flight.insert(id, InFlight { keeps, abort });
+                self.others += usize::from(!keeps);
+                self.pending.push(Abortable::new(future, registration));
+            }
+        }
+    }
+
+    /// Sends the answers to calls that waited.
+    fn finish(&mut self, context: &mut Context<'_>) {
+        let was_full = self.is_full();
+        while self.outgoing.len() < CHUNK
+            && let Poll::Ready(Some(answered)) = self.pending.poll_next_unpin(context)
+        {
+            // One that was given up is forgotten already.
+            if let Ok(answer) = answered {
+                self.forget(answer.id);
+                self.answer(&answer);
+            }
+        }
+        if was_full && !self.is_full() {
+            // More may be read now.
+            context.waker().wake_by_ref();
+        }
+    }
+
+    /// Gives up the call that the parameter `call` names, as if its caller had hung up. Returns whether it was in flight.
+    fn cancel(&mut self, call: &Message<'_>) -> Result<bool, Problem> {
+        let of = call.params.get("call").and_then(serde_json::Value::as_u64);
+        let of = of.ok_or_else(|| Problem::field("call", "must be the id of a call"))?;
+        let given_up = self.forget(of);
+        if let Some(InFlight { abort, .. }) = &given_up {
+            abort.abort();
+        }
+        Ok(given_up.is_some())
+    }
+
+    /// A call is in flight no longer.
+    fn forget(&mut self, id: u64) -> Option<InFlight> {
+        let call = self.in_flight.remove(&id)?;
+        self.others -= usize::from(!call.keeps);
+        Some(call)
+    }
+
+    fn answer(&mut self, answer: &Answer) {
+        if self.beginning == Some(answer.id) {
+            self.beginning = None;
+            let begins = self.watch.as_mut().is_some_and(|watch| watch.begin(answer));
+            if !begins {
+                self.watch = None;
+            }
+        }
+        self.outgoing.answer(answer);
+    }
+
+    /// Sends notices, and the events that are watched.
+    fn tell(&mut self, context: &mut Context<'_>) {
+        let following = self.calls.following.clone();
+        let mut follower = following.0.borrow_mut();
+        while self.outgoing.len() < CHUNK
+            && let Poll::Ready(told) = self.app.manager.poll_notice(&mut follower, context)
+        {
+            self.open.count_notice();
+            self.outgoing.push("notice", &notice(told));
+        }
+        drop(follower);
+        while self.outgoing.len() < CHUNK
+            && let Some(watch) = &mut self.watch
+            && let Poll::Ready(goes_on) = watch.poll(context, &mut self.outgoing)
+        {
+            if !goes_on {
+                self.watch = None;
+            }
+        }
+    }
+}
