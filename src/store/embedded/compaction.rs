@@ -127,5 +127,6 @@ fn carry_frame(tail: &mut Tail, frame: &Frame<'_>, draft: &mut Vec<u8>) {
     };
     let location = tail.append_stamped(draft, stamp);
     tail.shared.counters.carried();
-    tail.group.pending.push(Pending { key, location, kind: FrameKind::Carried, write: None });
+    let kind = FrameKind::Carried;
+    tail.group.pending.push(Pending { key, slot: None, location, kind, write: None });
 }

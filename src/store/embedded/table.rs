@@ -7,7 +7,7 @@ use std::{
 
 use super::{
     super::{Counts, Position, StoreError, quotas::Quotas},
-    index::{Index, Location},
+    index::{Index, Location, Slot},
     segment::{HEADER, Header, Segment},
 };
 use crate::lease::{Key, Policies, Revision};
@@ -130,9 +130,12 @@ impl Table {
         Some(slot.segment)
     }
 
-    /// A frame became the current one of its key.
-    pub fn set(&mut self, key: &Key, location: Location) {
-        let before = self.index.insert(key, location);
+    /// A frame became the current one of its key, which had this slot in the index.
+    pub fn set(&mut self, key: &Key, slot: Option<Slot>, location: Location) {
+        let before = match slot {
+            Some(slot) => self.index.insert_at(slot, key, location),
+            None => self.index.insert(key, location),
+        };
         if before.is_none() {
             self.sessions += u64::from(key.is_session());
             self.quotas.added(key);

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::{
     super::Counts,
     frame::{self, FrameKind, Stamp, padded},
-    index::Location,
+    index::{Location, Slot},
     options::WallClock,
     queue::Verdict,
     segment::Segment,
@@ -19,6 +19,8 @@ use crate::lease::{Change, Key, Revision};
 #[derive(Debug)]
 pub(super) struct Pending {
     pub key: Key,
+    /// The key's slot in the index, if it had one.
+    pub slot: Option<Slot>,
     pub location: Location,
     pub kind: FrameKind,
     /// The changes of the write and the channel to its caller; `None` for a carried frame.

@@ -8,7 +8,6 @@ use super::{
     super::{Committed, Counts, FeedBatch, Position, StoreError, WriteOutcome},
     compaction::Compaction,
     frame::{FrameKind, padded},
-    index::Location,
     mark::{Durable, Mark},
     queue::{Job, Verdict},
     segment::{HEADER, Header, Segment},
@@ -68,9 +67,10 @@ impl Writer {
         if let Some(why) = &self.failed {
             return refuse(job.reply, why.clone());
         }
+        let found = self.tail.shared.table().index.find(job.key.as_str());
         let known = match self.tail.group.revisions.get(&job.key) {
             Some(revision) => Some(*revision),
-            None => self.tail.shared.table().index.get(job.key.as_str()).map(Location::revision),
+            None => found.map(|(_, location)| location.revision()),
         };
         if known.unwrap_or(Revision::ABSENT) != job.expected {
             self.tail.group.conflicts.push(job.reply);
@@ -104,7 +104,8 @@ impl Writer {
         let there = if kind == FrameKind::Forgotten { Revision::ABSENT } else { revision };
         self.tail.group.revisions.insert(job.key.clone(), there);
         let write = Some((job.changes, job.reply));
-        self.tail.group.pending.push(Pending { key: job.key, location, kind, write });
+        let slot = found.map(|(slot, _)| slot);
+        self.tail.group.pending.push(Pending { key: job.key, slot, location, kind, write });
     }
 
     /// Makes sure that a frame of `len` bytes fits after the group.
@@ -222,10 +223,10 @@ impl Writer {
     /// Brings the table up to date. Returns the segment that is no longer needed.
     fn apply(&mut self) -> Option<Arc<Segment>> {
         let mut table = self.tail.shared.table_mut();
-        for Pending { key, location, kind, write } in &self.tail.group.pending {
+        for Pending { key, slot, location, kind, write } in &self.tail.group.pending {
             match kind {
                 FrameKind::Forgotten => table.remove(key),
-                _ => table.set(key, *location),
+                _ => table.set(key, *slot, *location),
             }
             let Some((changes, _)) = write else { continue };
             let revision = location.revision();
