@@ -3,6 +3,7 @@
 use std::{cell::Cell, sync::OnceLock};
 
 use actix::ArbiterHandle;
+use tokio::sync::oneshot;
 
 thread_local! {
     static HERE: Cell<Option<usize>> = const { Cell::new(None) };
@@ -78,6 +79,17 @@ impl Arbiters {
 
     fn is_here(&self, index: usize) -> bool {
         self.slots.is_empty() || HERE.get() == Some(index)
+    }
+
+    /// Resolves when every arbiter has come to what it was asked to do before, and this thread to what waited.
+    pub(in crate::actor) async fn caught_up(&self) {
+        for index in 0..self.slots.len() {
+            let (tell, told) = oneshot::channel();
+            self.run(index, move || drop(tell.send(())));
+            // An error means that the arbiter is gone.
+            let _ = told.await;
+        }
+        tokio::task::yield_now().await;
     }
 
     /// Runs `action` on an arbiter, or at once if that is this thread. Does nothing if the arbiter is not registered

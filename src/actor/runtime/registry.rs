@@ -93,6 +93,11 @@ impl Registry {
         self.arbiters.count()
     }
 
+    /// Resolves when every arbiter has come to what it was asked to do before.
+    pub(in crate::actor) async fn caught_up(&self) {
+        self.arbiters.caught_up().await;
+    }
+
     /// How many keys have an actor in memory.
     pub fn len(&self) -> usize {
         self.slots.len()

@@ -11,8 +11,8 @@ use crate::{
     store::StoreError,
 };
 
-/// How many actors are started at a time, before the arbiters get time for other work.
-const BATCH: usize = 1000;
+/// How many actors are started before the arbiters get time for other work: about a millisecond's worth.
+const BATCH: usize = 128;
 /// The pause after a failed start.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -38,7 +38,8 @@ pub async fn inherit(coordinator: &Coordinator) -> Result<Vec<Key>, StoreError> 
     Ok(inherited)
 }
 
-/// Starts the actors of inherited keys, a batch at a time, so that their leases end on time even if no client calls.
+/// Starts the actors of inherited keys, so that their leases end on time even if no client calls. The next batch is
+/// started when the arbiters have come to the end of the one before, so a call waits for one batch at most.
 pub async fn awaken(coordinator: Arc<Coordinator>, inherited: Vec<Key>) {
     for batch in inherited.chunks(BATCH) {
         for key in batch {
@@ -46,7 +47,7 @@ pub async fn awaken(coordinator: Arc<Coordinator>, inherited: Vec<Key>) {
                 tokio::time::sleep(PAUSE).await;
             }
         }
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        coordinator.registry.caught_up().await;
     }
     coordinator.registry.all_seen();
 }
