@@ -85,7 +85,9 @@ impl Arbiters {
     pub(in crate::actor) async fn caught_up(&self) {
         for index in 0..self.slots.len() {
             let (tell, told) = oneshot::channel();
-            self.run(index, move || drop(tell.send(())));
+            self.run(index, move || {
+                let _ = tell.send(());
+            });
             // An error means that the arbiter is gone.
             let _ = told.await;
         }
