@@ -200,7 +200,9 @@ async fn three_times_what_a_node_can_do_costs_no_lease() {
         "{DEFAULT} is not the default"
     );
     let seen = overload(DEFAULT, seconds(300, 10)).await;
-    assert!(seen.shed > 0.0 && seen.granted > 0.0, "it was no overload");
+    let wanted = 3.0 * seen.sustained;
+    assert!(seen.shed > 0.0 || seen.granted < 0.9 * wanted, "it was no overload: {seen:?}");
+    assert!(seen.granted > 0.0, "{seen:?}");
     assert!(seen.p99 < TTL / 10, "heartbeats are slow: {:?}", seen.p99);
     assert!(seen.probe < PROBE, "a probe took {:?}", seen.probe);
     assert_eq!(seen.lost, 0);
