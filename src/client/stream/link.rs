@@ -178,7 +178,7 @@ impl Opening {
         let pause = match why {
             // It is older than streams, or something in between does not pass them.
             Unopened::Refused(status) if *status < 500 && *status != 429 => LONG,
-            Unopened::Refused(_) | Unopened::Failed(_) => pause(failures),
+            Unopened::Refused(_) | Unopened::Failed => pause(failures),
         };
         let until = self.clock.now() + pause;
         self.settle(Link::Closed(until, failures));

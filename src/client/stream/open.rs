@@ -28,12 +28,12 @@ const READ: usize = 16 * 1024;
 pub(super) type Socket = WebSocketStream<Upgraded>;
 
 /// Why no stream is open.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Unopened {
     /// The server answered with this status, and has no streams.
     Refused(u16),
     /// There was no answer, or none of a server that speaks WebSocket.
-    Failed(String),
+    Failed,
 }
 
 /// Opens a stream to a server.
@@ -42,7 +42,6 @@ pub(super) async fn open(
     credentials: Option<&Credentials>,
     server: &Url,
 ) -> Result<Socket, Unopened> {
-    let failed = |why: &dyn std::fmt::Display| Unopened::Failed(why.to_string());
     let mut url = server.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty().extend(["v1", "stream"]);
@@ -56,17 +55,17 @@ pub(super) async fn open(
             .header(header::SEC_WEBSOCKET_KEY, &key)
     };
     let answered = credentials::send(credentials, server, request);
-    let answered = tokio::time::timeout(PATIENCE, answered).await.map_err(|late| failed(&late))?;
-    let response = answered.map_err(|error| failed(&error))?;
+    let answered = tokio::time::timeout(PATIENCE, answered).await;
+    let Ok(Ok(response)) = answered else { return Err(Unopened::Failed) };
     if response.status() != StatusCode::SWITCHING_PROTOCOLS {
         return Err(Unopened::Refused(response.status().as_u16()));
     }
     let proof = response.headers().get(header::SEC_WEBSOCKET_ACCEPT);
     if proof.is_none_or(|proof| proof.as_bytes() != accept(&key).as_bytes()) {
-        return Err(Unopened::Failed("the server does not speak WebSocket".into()));
+        return Err(Unopened::Failed);
     }
     let upgraded = tokio::time::timeout(PATIENCE, response.upgrade()).await;
-    let upgraded = upgraded.map_err(|late| failed(&late))?.map_err(|error| failed(&error))?;
+    let Ok(Ok(upgraded)) = upgraded else { return Err(Unopened::Failed) };
     let config = WebSocketConfig::default()
         .read_buffer_size(READ)
         .max_message_size(Some(MOST))

@@ -136,7 +136,7 @@ async fn a_page_of_another_origin_opens_no_stream() {
     let own = format!("http://{}", server.addr);
     let host = server.addr.to_string();
     let opened = Talk::open_with(server.addr, &[("Host", &host), ("Origin", &own)]).await;
-    opened.ok().expect("its own page").ok("info", &json!(null)).await;
+    opened.expect("its own page").ok("info", &json!(null)).await;
 }
 
 #[tokio::test]
