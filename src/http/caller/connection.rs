@@ -1,6 +1,7 @@
 //! Whose connection a connection is: that of the principal of its last call.
 //!
-//! Guarantees: a connection counts for one principal at a time, from its first call until it is closed.
+//! Guarantees: a connection counts for one principal at a time, from its first call until it is closed. What it
+//! remembers of that principal is told only to a call that shows the same, and compared in constant time.
 //!
 //! Does not guarantee: a limit over several nodes; that connections are closed when a reload lowers the limit.
 //!
@@ -8,7 +9,12 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use super::usage::{InUse, Kind, Usage};
+use subtle::ConstantTimeEq as _;
+
+use super::{
+    reading::Known,
+    usage::{InUse, Kind, Usage},
+};
 use crate::access::Principal;
 
 /// The principal whose connection it is, if a call has shown one.
@@ -22,6 +28,14 @@ struct Tenant {
     principal: Arc<Principal>,
     usage: Arc<Usage>,
     _in_use: InUse,
+    judged: Option<Judged>,
+}
+
+/// A judgement for later calls.
+struct Judged {
+    /// The `Authorization` of the call that was judged.
+    shown: Option<Box<[u8]>>,
+    known: Arc<Known>,
 }
 
 impl Belongs {
@@ -42,14 +56,37 @@ impl Belongs {
             // The access file was read again.
             Some(tenant) if Arc::ptr_eq(&tenant.usage, usage) => {
                 tenant.principal = principal.clone();
+                tenant.judged = None;
             }
             tenant => {
                 let in_use = InUse::one_more(usage, principal, Kind::Connections)?;
                 let (principal, usage) = (principal.clone(), usage.clone());
-                *tenant = Some(Tenant { principal, usage, _in_use: in_use });
+                *tenant = Some(Tenant { principal, usage, _in_use: in_use, judged: None });
             }
         }
         Ok(())
+    }
+
+    /// Remembers who a call is of that shows this, if the connection is counted as that principal's.
+    pub fn remember(&self, shown: Option<&[u8]>, known: &Arc<Known>) {
+        let mut tenant = self.0.borrow_mut();
+        if let Some(tenant) = tenant.as_mut()
+            && Arc::ptr_eq(&tenant.principal, &known.principal)
+        {
+            tenant.judged = Some(Judged { shown: shown.map(Box::from), known: known.clone() });
+        }
+    }
+
+    /// Who a call is of that shows this, if the last call that was remembered showed the same.
+    pub fn remembered(&self, shown: Option<&[u8]>) -> Option<Arc<Known>> {
+        let tenant = self.0.borrow();
+        let judged = tenant.as_ref()?.judged.as_ref()?;
+        let is_same = match (shown, &judged.shown) {
+            (None, None) => true,
+            (Some(now), Some(then)) => now.ct_eq(then).into(),
+            _ => false,
+        };
+        is_same.then(|| judged.known.clone())
     }
 }
 

@@ -4,7 +4,10 @@ use std::{net::IpAddr, sync::Arc};
 
 use actix_web::{
     HttpMessage as _, HttpRequest,
-    http::{Method, header},
+    http::{
+        Method,
+        header::{self, HeaderValue},
+    },
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 
@@ -14,6 +17,7 @@ use super::{
     identity::{PeerCertificate, PeerUid},
     meter::Meter,
     needs::{Need, Pace, need, pace},
+    rate::Cell,
     reading::{Caller, Known},
     usage::{Kind, Usage, Usages},
     within::Within,
@@ -62,12 +66,15 @@ impl Gatekeeper {
         let Some(current) = &self.access else {
             return Ok(Caller::anyone().charged(self.meter.charge_address(request)?));
         };
+        if let Some(known) = self.remembered(current, request) {
+            return self.admit_known(request, known);
+        }
         let (access, generation) = current.load_with_generation();
         let need = need(request.method(), path_of(request));
         let found = self
             .identify(&access, request)
             .map(|found| found.filter(|shown| !shown.principal.expired(self.clock.wall_ms())));
-        let Shown { principal, jwt } = match found {
+        let Shown { principal, jwt, is_kept } = match found {
             Ok(Some(shown)) => shown,
             // Always, whatever others at its address do: a holder whose token was replaced must hear of that in time.
             Err(problem) if need != Need::Nothing => return Err(problem),
@@ -79,21 +86,29 @@ impl Gatekeeper {
                 };
             }
         };
-        request.extensions_mut().insert(Acting(principal.name.clone()));
-        let usage = self.usage(request, &principal)?;
+        let usage = self.usage(request, &principal);
+        let usage = usage.inspect_err(|_| acts(request, &principal))?;
         let (current, meter, clock) = (current.clone(), self.meter.clone(), self.clock.clone());
-        let known = Known { principal, jwt, current, generation, usage, meter, clock };
+        let known = Arc::new(Known { principal, jwt, current, generation, usage, meter, clock });
+        if let Some(belongs) = request.conn_data::<Belongs>().filter(|_| is_kept) {
+            belongs.remember(shown(request), &known);
+        }
         self.admit_known(request, known)
+    }
+
+    /// Who the last call of the connection was of, if this call shows the same, and the same file is in force.
+    fn remembered(&self, current: &Current, request: &HttpRequest) -> Option<Arc<Known>> {
+        let belongs = request.conn_data::<Belongs>().filter(|_| !was_forwarded(request))?;
+        let known = belongs.remembered(shown(request))?;
+        let is_over = || known.until_ms().is_some_and(|until| until <= self.clock.wall_ms());
+        (known.generation == current.generation() && !is_over()).then_some(known)
     }
 
     /// The caller of a call within a stream. The stream has shown the principal, and ends as soon as the principal is no
     /// longer who it was. The call is judged and charged like one of its own.
     pub fn admit_within(&self, request: &HttpRequest, within: &Within) -> Result<Caller, Problem> {
         match within.caller.as_known() {
-            Some(known) => {
-                request.extensions_mut().insert(Acting(known.principal.name.clone()));
-                self.admit_known(request, known.clone())
-            }
+            Some(known) => self.admit_known(request, known.clone()),
             None => Ok(within.caller.clone().charged(self.meter.charge_address(request)?)),
         }
     }
@@ -108,7 +123,14 @@ impl Gatekeeper {
     }
 
     /// Charges a call of a principal, which must have a right that the call needs.
-    fn admit_known(&self, request: &HttpRequest, known: Known) -> Result<Caller, Problem> {
+    fn admit_known(&self, request: &HttpRequest, known: Arc<Known>) -> Result<Caller, Problem> {
+        let charged = self.charge(request, &known);
+        let charged = charged.inspect_err(|_| acts(request, &known.principal))?;
+        Ok(Caller::known(known).charged(charged))
+    }
+
+    /// What the call of a principal is charged to.
+    fn charge(&self, request: &HttpRequest, known: &Known) -> Result<Option<Arc<Cell>>, Problem> {
         let principal = &known.principal;
         let need = need(request.method(), path_of(request));
         let charged = self.meter.charge(request, principal, &known.usage)?;
@@ -119,7 +141,7 @@ impl Gatekeeper {
         if let (false, Need::Right([verb, ..])) = (fits, need) {
             return Err(Problem::no_right(&principal.name, verb.as_str(), "at all"));
         }
-        Ok(Caller::known(known).charged(charged))
+        Ok(charged)
     }
 
     /// What the principal of a call uses. From now on the call's connection is the principal's, unless another node
@@ -160,7 +182,7 @@ impl Gatekeeper {
             let name = name.and_then(|name| String::from_utf8(name).ok());
             let Some(name) = name else { return Err(Problem::unauthenticated()) };
             let known = access.by_name(&name);
-            return known.map(Shown::of).map(Some).ok_or_else(|| Problem::unknown_here(&name));
+            return known.map(Shown::once).map(Some).ok_or_else(|| Problem::unknown_here(&name));
         }
         if let Some(shown) = headers.get(header::AUTHORIZATION) {
             let token = shown.to_str().ok().and_then(bearer);
@@ -182,7 +204,7 @@ impl Gatekeeper {
             matches!(*request.method(), Method::GET | Method::HEAD) && path_of(request) != STREAM;
         if let Some(cookie) = cookie(request).filter(|_| reads) {
             let now = self.clock.wall_ms();
-            return Ok(self.cookies.open(access, cookie, now).map(Shown::of));
+            return Ok(self.cookies.open(access, cookie, now).map(Shown::once));
         }
         Ok(None)
     }
@@ -199,16 +221,34 @@ impl Gatekeeper {
     }
 }
 
-/// Who a request shows to be, and what was verified of a JWT.
+/// Who a request shows to be.
 struct Shown {
     principal: Arc<Principal>,
+    /// What was verified of a JWT.
     jwt: Option<JwtProof>,
+    /// Whether each call of the connection with the same `Authorization`, or none, shows the same.
+    is_kept: bool,
 }
 
 impl Shown {
     fn of(principal: &Arc<Principal>) -> Self {
-        Self { principal: principal.clone(), jwt: None }
+        Self { principal: principal.clone(), jwt: None, is_kept: true }
     }
+
+    /// What proves something of this request alone.
+    fn once(principal: &Arc<Principal>) -> Self {
+        Self { is_kept: false, ..Self::of(principal) }
+    }
+}
+
+/// What a request shows in `Authorization`.
+fn shown(request: &HttpRequest) -> Option<&[u8]> {
+    request.headers().get(header::AUTHORIZATION).map(HeaderValue::as_bytes)
+}
+
+/// Notes for the audit log whose call is refused before it has a caller.
+fn acts(request: &HttpRequest, principal: &Principal) {
+    request.extensions_mut().insert(Acting(principal.name.clone()));
 }
 
 /// The page's cookie.

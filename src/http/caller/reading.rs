@@ -34,11 +34,10 @@ enum Who {
     /// Nobody that this node knows.
     Nobody,
     /// A principal of the access file.
-    Known(Known),
+    Known(Arc<Known>),
 }
 
 /// A principal of an access file.
-#[derive(Clone)]
 pub struct Known {
     pub principal: Arc<Principal>,
     /// What was verified of the JWT that it showed.
@@ -56,7 +55,7 @@ pub struct Known {
 
 impl Known {
     /// When the principal, or the JWT that it showed, ends, in milliseconds since 1970.
-    fn until_ms(&self) -> Option<u64> {
+    pub fn until_ms(&self) -> Option<u64> {
         let day = self.principal.expires().map(|day| day.end_ms());
         let jwt = self.jwt.as_ref().map(JwtProof::until_ms);
         day.into_iter().chain(jwt).min()
@@ -103,7 +102,7 @@ impl Caller {
     }
 
     /// A principal.
-    pub fn known(known: Known) -> Self {
+    pub fn known(known: Arc<Known>) -> Self {
         Self { who: Who::Known(known), charged: None }
     }
 
@@ -143,7 +142,7 @@ impl Caller {
     }
 
     /// What is known of a principal.
-    pub(super) fn as_known(&self) -> Option<&Known> {
+    pub(super) fn as_known(&self) -> Option<&Arc<Known>> {
         match &self.who {
             Who::Known(known) => Some(known),
             Who::Anyone | Who::Nobody => None,
@@ -225,8 +224,8 @@ impl Caller {
         match &self.who {
             Who::Anyone => None,
             Who::Nobody => Some(Prefixes::default()),
-            Who::Known(Known { principal, .. }) => {
-                let prefixes = principal.prefixes(Verb::Read);
+            Who::Known(known) => {
+                let prefixes = known.principal.prefixes(Verb::Read);
                 (!prefixes.is_everything()).then(|| prefixes.clone())
             }
         }
@@ -234,9 +233,10 @@ impl Caller {
 
     /// Counts one more use, unless the principal uses as much already as its limit says.
     pub fn uses(&self, kind: Kind) -> Result<InUse, Problem> {
-        let Who::Known(Known { principal, usage, meter, .. }) = &self.who else {
+        let Who::Known(known) = &self.who else {
             return Ok(InUse::unlimited());
         };
+        let Known { principal, usage, meter, .. } = &**known;
         InUse::one_more(usage, principal, kind).map_err(|most| {
             meter.refused(kind.limit());
             Problem::over_limit(&principal.name, kind.limit().as_str(), most)

@@ -27,7 +27,15 @@ fn caller(line: &str, clock: Arc<dyn Clock>) -> Caller {
     let generation = current.generation();
     let meter = Arc::new(Meter::new(clock.clone(), Arc::new(Metrics::register("embedded")), 0));
     let usage = Arc::default();
-    Caller::known(Known { principal, jwt: None, current, generation, usage, meter, clock })
+    Caller::known(Arc::new(Known {
+        principal,
+        jwt: None,
+        current,
+        generation,
+        usage,
+        meter,
+        clock,
+    }))
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,6 +15,7 @@ use crate::{
     api::Code,
     http::{
         answer::ProblemCode,
+        caller::Caller,
         peer::{FORWARDED_FOR, was_forwarded},
         percent::path_of,
     },
@@ -83,7 +84,11 @@ pub fn refused<B>(log: &AuditLog, request: &HttpRequest, response: &HttpResponse
 
 /// The name of the principal that makes the call, if it is known.
 fn principal(request: &HttpRequest) -> Option<Arc<str>> {
-    request.extensions().get::<Acting>().map(|acting| acting.0.clone())
+    let extensions = request.extensions();
+    match extensions.get::<Caller>().and_then(Caller::account) {
+        Some(principal) => Some(principal.name.clone()),
+        None => extensions.get::<Acting>().map(|acting| acting.0.clone()),
+    }
 }
 
 fn finish<B>(line: &mut AuditEntry, response: &HttpResponse<B>) {

@@ -1,5 +1,5 @@
-//! Three times the acquires that a node can do, from callers that do not wait for answers before they ask again, and
-//! the heartbeats of leases that are held.
+//! Three times the acquires that a node grants to callers which wait for their answers, from so many callers that it can
+//! refuse but not slow them, and the heartbeats of leases that are held.
 //!
 //! Shown: no held lease is lost, the 99th percentile of heartbeats stays under a tenth of the ttl, and probes are
 //! answered throughout. `OVERLOAD_SECONDS` says for how long. With each of several limits of lag, no lease is lost
@@ -25,12 +25,10 @@ use crate::support::harness::{Connection, Grant, Server};
 const TTL: Duration = Duration::from_secs(5);
 /// The longest time in which a probe is answered.
 const PROBE: Duration = Duration::from_secs(1);
-/// How many connections the flood has. Each sends at its pace, so far as the answers do not fill it up.
-const FLOOD: usize = 512;
-/// A pace that no node keeps up with: each connection always has as many calls under way as it may.
+/// How many callers wait for each answer while it is measured what a node sustains.
+const WAITING: usize = 64;
+/// A pace that no node keeps up with: each caller asks again as soon as it has its answer.
 const FASTEST: Duration = Duration::from_micros(1);
-/// How many calls a connection may have under way.
-const AHEAD: usize = 16;
 
 /// The default of `limits.shed_lag`.
 const DEFAULT: &str = "50ms";
@@ -48,57 +46,49 @@ fn acquire(keys: &AtomicU64) -> Value {
     json!({ "key": key, "owner": "flood", "ttl_ms": 1000 })
 }
 
-/// Sends acquires at a pace until the time is up, and counts the answers by their status.
-async fn flood(
+/// One caller asks at a pace until the time is up. What is due while it waits for an answer, it asks right after.
+async fn ask(
     addr: SocketAddr,
     keys: Arc<AtomicU64>,
-    pace: Duration,
+    (mut at, pace): (Instant, Duration),
     until: Instant,
     [sent, granted, shed]: [Arc<AtomicU64>; 3],
 ) {
     let mut connection = Connection::open(addr).await;
-    let mut at = Instant::now();
-    while at.max(Instant::now()) < until {
+    loop {
         tokio::time::sleep_until(at.into()).await;
-        // What could not be sent in time is sent together, as callers do that do not know of each other.
-        let mut due = 0;
-        while at <= Instant::now() && due < AHEAD {
-            let body = acquire(&keys).to_string();
-            connection.send("POST", "/v1/acquire", &[], body.as_bytes()).await;
-            sent.fetch_add(1, Relaxed);
-            at += pace;
-            due += 1;
+        if Instant::now() >= until {
+            return;
         }
-        for _ in 0..due {
-            // The HTTP library ends a connection after an answer if it has half of a later request's body by then. Who
-            // sends ahead must reckon with that: what has no answer was not served.
-            let Ok(reply) = connection.try_receive().await else {
-                connection = Connection::open(addr).await;
-                break;
-            };
-            match reply.status {
-                200 => granted.fetch_add(1, Relaxed),
-                503 => shed.fetch_add(1, Relaxed),
-                _ => panic!("{} {}", reply.status, reply.text()),
-            };
-        }
+        sent.fetch_add(1, Relaxed);
+        let reply = connection.post("/v1/acquire", &acquire(&keys)).await;
+        match reply.status {
+            200 => granted.fetch_add(1, Relaxed),
+            503 => shed.fetch_add(1, Relaxed),
+            _ => panic!("{} {}", reply.status, reply.text()),
+        };
+        at += pace;
     }
 }
 
-/// All connections of the flood. Returns how many acquires were sent, granted and refused.
-async fn flood_all(
+/// So many callers, each at this pace, one after another. Returns how many acquires per second were sent, granted and
+/// refused.
+async fn flood(
     addr: SocketAddr,
     keys: &Arc<AtomicU64>,
+    callers: usize,
     pace: Duration,
-    until: Instant,
+    span: Duration,
 ) -> [f64; 3] {
     let counts: [Arc<AtomicU64>; 3] = Default::default();
     let mut flooding = JoinSet::new();
-    for _ in 0..FLOOD {
-        flooding.spawn(flood(addr, keys.clone(), pace, until, counts.clone()));
+    let begun = Instant::now();
+    for n in 0..callers {
+        let at = begun + pace.mul_f64(n as f64 / callers as f64);
+        flooding.spawn(ask(addr, keys.clone(), (at, pace), begun + span, counts.clone()));
     }
     flooding.join_all().await;
-    counts.map(|count| count.load(Relaxed) as f64)
+    counts.map(|count| count.load(Relaxed) as f64 / span.as_secs_f64())
 }
 
 /// Keeps a lease until the time is up. Returns how long each heartbeat took, from when it was due, and whether the
@@ -141,10 +131,10 @@ async fn probe(addr: SocketAddr, until: Instant) -> Duration {
 /// What an overload of some seconds showed.
 #[derive(Clone, Copy, Debug)]
 struct Seen {
-    /// Acquires per second: granted while nothing was refused, and then granted and refused.
+    /// Acquires per second: granted while [`WAITING`] callers asked, and then sent and granted.
     sustained: f64,
+    sent: f64,
     granted: f64,
-    shed: f64,
     /// Of the heartbeats.
     p99: Duration,
     /// The longest time that one took.
@@ -161,7 +151,7 @@ async fn overload(limit: &str, span: Duration) -> Seen {
         // Without a limit of lag, the node grants all it can.
         let server = Server::start();
         let span = Duration::from_secs(size(10, 2) as u64);
-        flood_all(server.addr, &keys, FASTEST, Instant::now() + span).await[1] / span.as_secs_f64()
+        flood(server.addr, &keys, WAITING, FASTEST, span).await[1]
     };
     let mut held = Vec::new();
     for n in 0..size(1000, 100) {
@@ -174,22 +164,22 @@ async fn overload(limit: &str, span: Duration) -> Seen {
         keeping.spawn(keep(addr, held, until));
     }
     let probing = tokio::spawn(probe(addr, until));
-    let pace = Duration::from_secs_f64(FLOOD as f64 / (3.0 * sustained));
-    let counts = flood_all(addr, &keys, pace, until).await;
+    let callers = size(4096, 512);
+    let pace = Duration::from_secs_f64(callers as f64 / (3.0 * sustained));
+    let [sent, granted, shed] = flood(addr, &keys, callers, pace, span).await;
     let (took, lost): (Vec<_>, Vec<_>) = keeping.join_all().await.into_iter().unzip();
     let mut took: Vec<Duration> = took.concat();
     took.sort();
     let probe = probing.await.expect("no probe fails");
-    let [asked, granted, shed] = counts.map(|count| count / span.as_secs_f64());
     let lost = lost.into_iter().filter(|lost| *lost).count();
     let (p99, slowest) = (took[took.len() * 99 / 100], took.last().expect("heartbeats"));
     println!(
-        "overload: limit {limit}, {} s: {sustained:.0} acquires/s sustained, 3 times as many wanted, {asked:.0} sent, {granted:.0} granted, \
+        "overload: limit {limit}, {} s: {sustained:.0} acquires/s sustained, 3 times as many wanted, {sent:.0} sent, {granted:.0} granted, \
          {shed:.0} shed; {} heartbeats, p99 {p99:?}, longest {slowest:?}; probes at most {probe:?}; {lost} leases lost",
         span.as_secs(),
         took.len(),
     );
-    Seen { sustained, granted, shed, p99, probe, lost }
+    Seen { sustained, sent, granted, p99, probe, lost }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -200,8 +190,9 @@ async fn three_times_what_a_node_can_do_costs_no_lease() {
         "{DEFAULT} is not the default"
     );
     let seen = overload(DEFAULT, seconds(300, 10)).await;
-    let wanted = 3.0 * seen.sustained;
-    assert!(seen.shed > 0.0 || seen.granted < 0.9 * wanted, "it was no overload: {seen:?}");
+    // A short flood is over before its callers have warmed up.
+    let least = size(27, 10) as f64 / 10.0;
+    assert!(seen.sent > least * seen.sustained, "it was no overload: {seen:?}");
     assert!(seen.granted > 0.0, "{seen:?}");
     assert!(seen.p99 < TTL / 10, "heartbeats are slow: {:?}", seen.p99);
     assert!(seen.probe < PROBE, "a probe took {:?}", seen.probe);

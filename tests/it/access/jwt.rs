@@ -7,7 +7,7 @@ use tenure::{
 };
 
 use super::{
-    cast::{Guarded, all_of, principal, write},
+    cast::{Guarded, all_of, call, principal, write},
     signer::{Signer, jwks},
 };
 use crate::support::{
@@ -135,7 +135,8 @@ async fn waits_and_streams_end_with_the_jwt_and_its_principal_goes_on() {
     // It ends in 12 s, because of the leeway.
     let exp = now() + 12 - LEEWAY;
     let jwt = signer.jwt("k", &until(exp));
-    let held = Grant::of(&guarded.post(&jwt, "/v1/acquire", &mine).await.ok());
+    let kept = &mut Connection::open(guarded.server.addr).await;
+    let held = Grant::of(&call(kept, &jwt, "POST", "/v1/acquire", &mine).await.ok());
     let shown = format!("Bearer {jwt}");
     let open = async |method: &str, path: &str, body: String| {
         let mut connection = Connection::open(guarded.server.addr).await;
@@ -156,6 +157,8 @@ async fn waits_and_streams_end_with_the_jwt_and_its_principal_goes_on() {
     soon("an answer", poll.receive()).await.problem(401, "unauthenticated");
     while let Ok(Some(_)) = soon("the end of the stream", stream.chunk()).await {}
     guarded.post(&jwt, "/v1/heartbeat", &held.proof()).await.problem(401, "unauthenticated");
+    let beat = call(kept, &jwt, "POST", "/v1/heartbeat", &held.proof()).await;
+    beat.problem(401, "unauthenticated");
     // Whoever has a new JWT goes on with its lease.
     let renewed = signer.jwt("k", &until(now() + 3600));
     guarded.post(&renewed, "/v1/heartbeat", &held.proof()).await.ok();

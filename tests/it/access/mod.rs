@@ -10,6 +10,7 @@ mod leaks;
 mod limits;
 mod matrix;
 mod nodes;
+mod one_connection;
 mod property;
 mod reads;
 mod removal;
