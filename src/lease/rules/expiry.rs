@@ -59,6 +59,13 @@ impl Rules {
             || (asked && self.breaks(Mutant::HandoverCutsPromises))
     }
 
+    /// R11: a revocation that names a token is about that tenure. It withdraws no offer that followed the tenure, which
+    /// would revoke what its holder may still revive.
+    #[must_use]
+    pub fn a_revocation_withdraws_the_offer(self, names_a_token: bool) -> bool {
+        !names_a_token || self.breaks(Mutant::TokenWithdrawsOffer)
+    }
+
     /// R2: after a lapse every tenure gets one ttl, counted from the moment at which the node may promise again.
     #[must_use]
     pub fn a_lapse_moves_the_floor_to(floor: Moment, resumed: Moment, ttl: Duration) -> Moment {

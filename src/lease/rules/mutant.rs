@@ -123,6 +123,8 @@ mutants! {
         JumpHandledAfterTheReading,
         /// R2: a revocation cuts the promises that still run.
         RevokeCutsPromises,
+        /// R11: a revocation that names a tenure by its token withdraws the offer that followed the tenure.
+        TokenWithdrawsOffer,
         /// §2: a reading of another clock is paired with a reading of this node's clock from before the record was
         /// asked for.
         RivalCountsFromBeforeItsRead,

@@ -16,14 +16,16 @@ impl<C: Caller> Lease<C> {
             revoke.owner.as_ref().is_some_and(|of| !holder.is_some_and(|it| it.has_name_of(of)))
                 || revoke.token.is_some_and(|token| token != self.token);
         let unheld = holder.is_none();
-        // A token names a tenure, and no offer.
-        let withdraws = unheld && revoke.token.is_none() && self.offer_stands(env.now);
+        let rules = env.context.rules;
+        let withdraws = unheld
+            && rules.a_revocation_withdraws_the_offer(revoke.token.is_some())
+            && self.offer_stands(env.now);
         if other || (unheld && !withdraws) {
             let view = Box::new(self.view(env.now));
             out.push(Effect::Reply(call.caller, Answer::NotHeld(view)));
         } else if unheld {
             self.withdraw_offer(call, env, out);
-        } else if env.context.rules.a_revocation_ends_the_tenure(
+        } else if rules.a_revocation_ends_the_tenure(
             revoke.immediately,
             self.run_out(env.now),
             self.record.handover.is_some(),

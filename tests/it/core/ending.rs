@@ -1,6 +1,6 @@
 //! Giving back, handing over, being told to go.
 
-use tenure::lease::{Answer, ChangeKind, Lost};
+use tenure::lease::{Answer, ChangeKind, Lost, Mutant};
 
 use crate::core::harness::*;
 
@@ -133,19 +133,35 @@ fn an_administrator_may_withdraw_an_offer() {
     assert_eq!(bench.events(), ["granted", "transferred", "revoked"]);
 }
 
-#[test]
-fn a_revoke_of_a_token_is_about_its_tenure_and_leaves_the_offer_that_followed() {
-    let (mut bench, a) = held_by("a");
+/// The tenure of "a" has expired, the key is offered to "b", and the token of "a" is revoked.
+fn offered_and_revoked(broken: Option<Mutant>) -> (Bench, Who, Who) {
+    let mut bench = Bench::breaking(broken);
+    let a = bench.done(acquire("a"));
     bench.ask(acquire("b").waiting_until(until(60)).place());
     bench.run(10_000);
     assert_eq!(bench.state(), "offered");
-    let token = a.grant().view.token;
-    let refused = bench.done(revoke_of(token));
+    let revoked = bench.done(revoke_of(a.grant().view.token));
+    (bench, a, revoked)
+}
+
+#[test]
+fn a_revoke_of_a_token_is_about_its_tenure_and_leaves_the_offer_that_followed() {
+    let (mut bench, a, refused) = offered_and_revoked(None);
     assert!(matches!(refused.answer(), Answer::NotHeld(_)));
     assert_eq!(bench.state(), "offered");
     bench.done(revoke());
     assert_eq!(bench.events(), ["granted", "expired", "revoked"]);
     // R11: nobody took the key.
+    let beat = bench.done(heartbeat(a.proof()));
+    assert!(matches!(beat.answer(), Answer::Alive { revived: true, .. }));
+}
+
+#[test]
+fn a_token_that_withdraws_an_offer_is_noticed() {
+    let (mut bench, a, revoked) = offered_and_revoked(Some(Mutant::TokenWithdrawsOffer));
+    assert!(matches!(revoked.answer(), Answer::Revoked(_)));
+    // The tenure lives on, although it was revoked after its end.
+    assert_eq!(bench.events(), ["granted", "expired", "revoked"]);
     let beat = bench.done(heartbeat(a.proof()));
     assert!(matches!(beat.answer(), Answer::Alive { revived: true, .. }));
 }

@@ -4,7 +4,10 @@ use serde_json::json;
 use tokio::{io::AsyncWriteExt as _, net::TcpSocket};
 use tokio_tungstenite::tungstenite::Message;
 
-use crate::support::harness::{Connection, Server, Talk, eventually, ms, soon, talk::UPGRADE};
+use crate::support::{
+    clock::sleep_ms,
+    harness::{Connection, Server, Talk, eventually, ms, soon, talk::UPGRADE},
+};
 
 #[tokio::test]
 async fn calls_beyond_the_bound_are_refused_by_id_and_heartbeats_have_room() {
@@ -168,6 +171,8 @@ async fn whoever_does_not_read_loses_its_stream_and_keeps_nobody_waiting() {
         }
     };
     let ended = async {
+        // The server is patient for as long as `eventually` is.
+        sleep_ms(30_000).await;
         eventually("the stream ends", async || {
             server.metric("tenure_streams_ended_total{reason=\"stuck\"}").await >= 1.0
         })
