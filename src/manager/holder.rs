@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     actor::Decided,
-    lease::{Absorbed, Answer, Heartbeat, LeaseId, Release, Request, Transfer, View},
+    lease::{Absorbed, Answer, Heartbeat, LeaseId, Moment, Release, Request, Transfer, View},
     telemetry::HeartbeatOutcome,
 };
 
@@ -71,6 +71,24 @@ impl Manager {
         let absorbed = self.coordinator.absorb(key, beat, asked.into().received, decided)?;
         self.coordinator.policy_table().of(key).1.heartbeat(HeartbeatOutcome::Alive);
         Some(absorbed.into())
+    }
+
+    /// Keeps many leases alive at once, each as [`Self::heartbeat_at_once`] does. `None`: at least one of them must be kept
+    /// by [`Self::heartbeat`], and none is counted.
+    pub fn heartbeats_at_once(
+        &self,
+        leases: &[(&str, LeaseId)],
+        received: Moment,
+        decided: Decided,
+    ) -> Option<Vec<Alive>> {
+        let absorb = |(key, id): &(&str, LeaseId)| {
+            let absorbed = self.coordinator.absorb(key, &Heartbeat::new(*id), received, decided)?;
+            Some(absorbed.into())
+        };
+        let kept: Vec<Alive> = leases.iter().map(absorb).collect::<Option<_>>()?;
+        let policies = self.coordinator.policy_table();
+        leases.iter().for_each(|(key, _)| policies.of(key).1.heartbeat(HeartbeatOutcome::Alive));
+        Some(kept)
     }
 
     /// Sends a heartbeat without checking or counting it. It may revive a tenure if the limit of its principal allows

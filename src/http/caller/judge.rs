@@ -108,18 +108,28 @@ impl Gatekeeper {
     /// longer who it was. The call is judged and charged like one of its own.
     pub fn admit_within(&self, request: &HttpRequest, within: &Within) -> Result<Caller, Problem> {
         match within.caller.as_known() {
+            // The stream has judged the right to hold as well.
+            _ if within.is_charged => Ok(within.caller.clone().charged(None)),
             Some(known) => self.admit_known(request, known.clone()),
             None => Ok(within.caller.clone().charged(self.meter.charge_address(request)?)),
         }
     }
 
-    /// Charges a heartbeat within a stream of this caller, who calls from this address.
-    pub fn charge_heartbeat(&self, caller: &Caller, peer: Option<IpAddr>) -> Result<(), Problem> {
+    /// Charges heartbeats of so many leases within a stream of this caller, who calls from this address.
+    pub fn charge_heartbeats(
+        &self,
+        caller: &Caller,
+        peer: Option<IpAddr>,
+        leases: usize,
+    ) -> Result<(), Problem> {
         let charged = match caller.as_known() {
             Some(known) => self.meter.charge_at(Pace::Keeps, &known.principal, &known.usage),
             None => self.meter.charge_peer(peer),
         };
-        charged.map(drop)
+        if let Some(cell) = charged? {
+            cell.owe(leases.saturating_sub(1) as u64);
+        }
+        Ok(())
     }
 
     /// Charges a call of a principal, which must have a right that the call needs.

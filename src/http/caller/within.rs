@@ -11,6 +11,8 @@ pub struct Within {
     pub caller: Caller,
     /// What the stream's connection proves of the process at its other end.
     pub uid: Option<PeerUid>,
+    /// The stream has charged the caller for this call.
+    pub is_charged: bool,
 }
 
 impl Within {

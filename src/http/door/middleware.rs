@@ -68,16 +68,17 @@ impl Door {
         Self { audit, ..self }
     }
 
-    /// Charges a heartbeat within a stream of this caller, who calls from this address.
+    /// Charges heartbeats of so many leases within a stream of this caller, who calls from this address.
     ///
     /// # Errors
     /// The caller calls more often than it may.
-    pub(in crate::http) fn charge_heartbeat(
+    pub(in crate::http) fn charge_heartbeats(
         &self,
         caller: &Caller,
         peer: Option<IpAddr>,
+        leases: usize,
     ) -> Result<(), Problem> {
-        self.gatekeeper.charge_heartbeat(caller, peer)
+        self.gatekeeper.charge_heartbeats(caller, peer, leases)
     }
 
     fn judge(&self, request: &ServiceRequest) -> Result<(), Problem> {

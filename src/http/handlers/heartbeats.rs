@@ -12,6 +12,7 @@ use crate::{
         following::{Following, keeps},
         forward::act_at_home,
         request::{Body, held},
+        views::kept,
     },
     lease::Heartbeat,
     manager::{Alive, HolderError},
@@ -75,14 +76,7 @@ pub async fn heartbeats(
 
 fn verdict<'a>(app: &App, key: &'a str, answer: Result<Alive, HolderError>) -> Verdict<'a> {
     match answer {
-        Ok(Alive { token, valid_for_ms, revived }) => Verdict {
-            key,
-            status: 200,
-            token: Some(token.0),
-            valid_for_ms: Some(valid_for_ms),
-            revived,
-            ..Verdict::default()
-        },
+        Ok(alive) => kept(key, &alive),
         Err(error) => batch::refused(key, Problem::holder(&error, app, key)),
     }
 }

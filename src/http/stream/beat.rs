@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     access::Verb,
-    api::HeartbeatAnswer,
+    api::{HeartbeatAnswer, Object},
     http::{answer::Problem, app::App, request::held},
     lease::{Heartbeat, LeaseId, Moment},
     manager::{Alive, CallError, HolderError},
@@ -47,11 +47,11 @@ impl<'a> Plain<'a> {
             return None;
         }
         let body = call.body?.get();
-        let Beat { key, lease_id } = serde_json::from_str::<Beat<'a>>(body).ok()?;
+        let Object(Beat { key, lease_id }) = serde_json::from_str(body).ok()?;
         let caller = &calls.within.caller;
         caller.has(Verb::Hold).ok()?;
         let lease_id = held(caller, key, lease_id).ok()?;
-        let charged = app.door.charge_heartbeat(caller, calls.peer.map(|peer| peer.ip()));
+        let charged = app.door.charge_heartbeats(caller, calls.peer.map(|peer| peer.ip()), 1);
         Some(charged.map(|()| Self { key, lease_id, body }))
     }
 
@@ -107,7 +107,7 @@ impl Asked {
             }
             // The call is forwarded as one by HTTP is. This node did nothing.
             Err(HolderError::Call(CallError::Elsewhere(_))) => {
-                calls.make(self.id, self.operation, Parameters::new(), self.body).await
+                calls.make(self.id, self.operation, Parameters::new(), self.body, true).await
             }
             Err(error) => Answer::problem(self.id, &Problem::holder(&error, &app, key)),
         }

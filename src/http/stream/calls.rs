@@ -63,15 +63,16 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Makes a call, and answers it.
+    /// Makes a call, and answers it. The caller may be charged for it already.
     pub async fn make(
         self: Rc<Self>,
         id: u64,
         operation: &'static Operation,
         parameters: Parameters,
         body: Bytes,
+        is_charged: bool,
     ) -> Answer {
-        let request = match self.request(operation, parameters, body) {
+        let request = match self.request(operation, parameters, body, is_charged) {
             Ok(request) => request,
             Err(problem) => return Answer::problem(id, &problem),
         };
@@ -89,6 +90,7 @@ impl Calls {
         operation: &Operation,
         parameters: Parameters,
         body: Bytes,
+        is_charged: bool,
     ) -> Result<Request, Problem> {
         let target = operation.target(parameters)?;
         let uri: Uri = target.parse().map_err(|_| {
@@ -100,7 +102,7 @@ impl Calls {
         head.method = operation.method.clone();
         head.uri = uri;
         head.peer_addr = self.peer;
-        request.extensions_mut().insert(self.within.clone());
+        request.extensions_mut().insert(Within { is_charged, ..self.within.clone() });
         request.extensions_mut().insert(self.following.clone());
         Ok(request)
     }

@@ -8,7 +8,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::{ending::Ending, operations::Parameters};
-use crate::{api::HeartbeatAnswer, http::answer::Problem};
+use crate::{
+    api::{HeartbeatAnswer, Verdict},
+    http::answer::Problem,
+};
 
 /// The largest id of a call: every client can count so far exactly.
 const MAX_ID: u64 = (1 << 53) - 1;
@@ -136,6 +139,20 @@ impl Outgoing {
         self.begin(id, 200);
         self.text.extend_from_slice(br#","body":"#);
         let _ = serde_json::to_writer(&mut self.text, answer);
+        self.end();
+    }
+
+    /// Adds the answer to a batch of which every lease was kept.
+    pub fn verdicts<'a>(&mut self, id: u64, verdicts: impl Iterator<Item = Verdict<'a>>) {
+        self.begin(id, 200);
+        self.text.extend_from_slice(br#","body":{"results":["#);
+        for (at, verdict) in verdicts.enumerate() {
+            if at > 0 {
+                self.text.push(b',');
+            }
+            let _ = serde_json::to_writer(&mut self.text, &verdict);
+        }
+        self.text.extend_from_slice(b"]}");
         self.end();
     }
 

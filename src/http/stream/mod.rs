@@ -6,7 +6,7 @@
 //! | `upgrade.rs` | admits a stream |
 //! | `body.rs` | gives the server what a stream sends; ends one whose client does not read |
 //! | `talk.rs` | one stream: reads, answers, tells |
-//! | `beat.rs`, `calls.rs` | plain heartbeats; all other calls, which the handlers of HTTP answer |
+//! | `beat.rs`, `beats.rs`, `calls.rs` | plain heartbeats, batches of them; all other calls, which the handlers of HTTP answer |
 //! | `watch.rs`, `notices.rs` | ownership changes; notices as documents |
 //! | `operations.rs` | the operations that a stream takes |
 //! | `message.rs`, `frames.rs` | messages and their envelopes; the frames that arrive |
@@ -15,6 +15,7 @@
 //! `http/streams.rs` has the bounds of all streams, and what is counted of them.
 
 mod beat;
+mod beats;
 mod body;
 mod calls;
 mod ending;

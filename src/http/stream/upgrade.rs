@@ -60,7 +60,7 @@ pub async fn upgrade(
     place.converse();
     let calls = Calls {
         serve,
-        within: Within { caller: caller.clone(), uid: PeerUid::of(request) },
+        within: Within { caller: caller.clone(), uid: PeerUid::of(request), is_charged: false },
         following: Following(Rc::new(RefCell::new(app.manager.follower()))),
         peer: request.peer_addr(),
     };

@@ -1,6 +1,7 @@
 //! How the documents of the API show the coordinator's own values: leases, sessions, pools, nodes, and refusals.
 
 mod gate;
+mod kept;
 mod lease;
 mod node;
 mod pool;
@@ -8,3 +9,4 @@ mod refusals;
 mod session;
 
 pub use gate::gate;
+pub use kept::kept;

@@ -87,6 +87,37 @@ async fn heartbeats_that_are_sent_together_are_answered_each() {
 }
 
 #[tokio::test]
+async fn batches_of_heartbeats_are_answered_in_their_order_and_counted() {
+    let server = Server::start();
+    let mut grants = Vec::new();
+    for n in 0..100 {
+        grants.push(server.acquire(&format!("k{n}"), "w", 60_000).await);
+    }
+    let batch = json!({ "leases": grants.iter().map(Grant::proof).collect::<Vec<_>>() });
+    let mut talk = Talk::open(server.addr).await;
+    for _ in 0..20 {
+        let answer = talk.ok("heartbeats", &batch).await;
+        let results = answer["results"].as_array().expect("results");
+        assert_eq!(results.len(), grants.len());
+        for (result, grant) in results.iter().zip(&grants) {
+            let told = (&result["status"], &result["key"], &result["token"]);
+            assert_eq!(told, (&json!(200), &json!(grant.key), &json!(grant.token)), "{result}");
+            assert!(result["valid_for_ms"].as_u64().is_some_and(|left| left > 50_000), "{result}");
+        }
+    }
+    let alive =
+        server.metric("tenure_lease_heartbeats_total{pool=\"default\",outcome=\"alive\"}").await;
+    assert!((alive - 2000.0).abs() < f64::EPSILON, "{alive}");
+    // One that ended does not keep the others from being kept.
+    server.release(&grants[50]).await;
+    let answer = talk.ok("heartbeats", &batch).await;
+    let results = answer["results"].as_array().expect("results");
+    let lost: Vec<usize> = (0..100).filter(|at| results[*at]["status"] != 200).collect();
+    assert_eq!((lost.as_slice(), &results[50]["code"]), (&[50][..], &json!("lease-lost")));
+    assert_eq!(talk.ok("heartbeats", &json!({ "leases": [] })).await, json!({ "results": [] }));
+}
+
+#[tokio::test]
 async fn a_message_that_names_its_call_is_answered_whatever_it_is() {
     let server = Server::start();
     let mut talk = Talk::open(server.addr).await;

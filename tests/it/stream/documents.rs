@@ -127,6 +127,23 @@ async fn reads_and_refusals_are_the_same_by_both_doors() {
             json!({ "leases": [proof, nobody] }),
         ),
         case("heartbeats", "POST", "/v1/heartbeats", none.clone(), json!({ "leases": "x" })),
+        case("heartbeats", "POST", "/v1/heartbeats", none.clone(), json!({ "leases": [proof] })),
+        // A list of the fields is no object.
+        case(
+            "heartbeat",
+            "POST",
+            "/v1/heartbeat",
+            none.clone(),
+            json!([proof["key"], proof["lease_id"]]),
+        ),
+        case("heartbeats", "POST", "/v1/heartbeats", none.clone(), json!([[proof]])),
+        case(
+            "heartbeats",
+            "POST",
+            "/v1/heartbeats",
+            none.clone(),
+            json!({ "leases": [[proof["key"], proof["lease_id"]]] }),
+        ),
         case("releases", "POST", "/v1/releases", none.clone(), json!({ "leases": [nobody] })),
         case("release", "POST", "/v1/release", none.clone(), nobody.clone()),
         case("transfer", "POST", "/v1/transfer", none.clone(), nobody.clone()),

@@ -122,6 +122,23 @@ async fn rates_and_limits_count_calls_and_streams() {
 }
 
 #[tokio::test]
+async fn a_batch_counts_as_many_heartbeats_as_it_has_leases() {
+    let limited = format!("{}limit = {{ rate = 5 }}\n", principal("limited", &all_of("")));
+    let guarded = Guarded::start(&[limited], &[]);
+    let mut talk = open(&guarded, "limited").await;
+    let body = json!({ "key": "k", "owner": "w", "ttl_ms": 60_000 });
+    let proof = Grant::of(&talk.ok("acquire", &body).await).proof();
+    let batch = json!({ "leases": vec![proof.clone(); 20] });
+    // After the first heartbeat, no message to the actor is needed.
+    talk.ok("heartbeat", &proof).await;
+    talk.ok("heartbeats", &batch).await;
+    for (operation, body) in [("heartbeats", &batch), ("heartbeat", &proof)] {
+        let refused = talk.call(operation, body).await;
+        assert_eq!(refused["body"]["code"], "rate-limited", "{refused}");
+    }
+}
+
+#[tokio::test]
 async fn a_page_of_another_origin_opens_no_stream() {
     let server = Server::start();
     for (headers, code, status) in [

@@ -8,6 +8,8 @@
 //!
 //! Assumes: whoever polls this writes what it got before it polls again.
 
+mod begin;
+
 use std::{
     rc::Rc,
     task::{Context, Poll},
@@ -23,28 +25,24 @@ use futures_util::{
 use tokio::time::{Interval, MissedTickBehavior};
 
 use super::{
-    beat::Plain,
     calls::Calls,
     ending::Ending,
     frames::{Frames, Incoming, MOST},
-    message::{Answer, Message, Outgoing, read},
+    message::{Answer, Outgoing, read},
     notices::notice,
-    operations::{CANCEL, EVENTS, Operation, UNWATCH, WATCH, named},
-    watch::{Watch, read_watch},
+    watch::Watch,
 };
 use crate::{
-    api::{self, Hello},
+    api::Hello,
     clock::HashMap,
     http::{
         answer::Problem,
         app::App,
         caller::{Caller, InUse},
         door::Waiting,
-        events::Filter,
-        request::parse_query,
         streams::Open,
     },
-    lease::{Heartbeat, Moment},
+    lease::Moment,
     manager::Decided,
 };
 
@@ -245,82 +243,6 @@ impl Talk {
         if self.in_flight.contains_key(&id) { Err(Ending::IdInUse) } else { Ok(()) }
     }
 
-    /// Begins a call. Returns its answer, and whether others depend on it; `None` if it is answered.
-    fn begin(
-        &mut self,
-        call: &Message<'_>,
-        message: &Bytes,
-    ) -> Result<Option<(LocalBoxFuture<'static, Answer>, bool)>, Problem> {
-        if call.op == UNWATCH {
-            (self.watch, self.beginning) = (None, None);
-            self.outgoing.answer(&Answer::ok(call.id, &serde_json::json!({})));
-            return Ok(None);
-        }
-        if call.op == CANCEL {
-            let given_up = self.cancel(call)?;
-            let told = serde_json::json!({ "cancelled": given_up });
-            self.outgoing.answer(&Answer::ok(call.id, &told));
-            return Ok(None);
-        }
-        let is_watch = call.op == WATCH;
-        let operation = named(if is_watch { EVENTS } else { call.op })?;
-        let keeps = operation.keeps();
-        if !keeps && self.others >= self.open.calls() {
-            return Err(Problem::too_many_calls(self.open.calls()));
-        }
-        if let Some(beat) = Plain::read(&self.calls, &self.app, operation, call) {
-            let later = self.beat(call.id, operation, &beat?, message);
-            return Ok(later.map(|answer| (answer, keeps)));
-        }
-        if is_watch {
-            self.watch = Some(self.watch(operation, call)?);
-            self.beginning = Some(call.id);
-        }
-        let body =
-            call.body.map_or_else(Bytes::new, |body| message.slice_ref(body.get().as_bytes()));
-        let parameters = call.params.clone();
-        let answer = self.calls.clone().make(call.id, operation, parameters, body);
-        Ok(Some((answer.boxed_local(), keeps)))
-    }
-
-    /// Answers a plain heartbeat at once if nothing but a promise is to be made. Otherwise, the lease's actor answers.
-    fn beat(
-        &mut self,
-        id: u64,
-        operation: &'static Operation,
-        beat: &Plain<'_>,
-        message: &Bytes,
-    ) -> Option<LocalBoxFuture<'static, Answer>> {
-        let manager = &self.app.manager;
-        let (received, decided) = *self.reading.get_or_insert_with(|| {
-            let received = manager.now();
-            (received, manager.decide())
-        });
-        let plain = Heartbeat::new(beat.lease_id);
-        match manager.heartbeat_at_once(beat.key, &plain, received, decided) {
-            Some(alive) => {
-                self.calls.following.keep(beat.key, alive.token);
-                self.outgoing.alive(id, &beat.kept(&alive));
-                None
-            }
-            None => {
-                let asked = beat.asked(id, operation, message, received);
-                Some(asked.answer(self.calls.clone(), self.app.clone()).boxed_local())
-            }
-        }
-    }
-
-    /// Subscribes to what the parameters of a `watch` select.
-    fn watch(&self, operation: &Operation, call: &Message<'_>) -> Result<Watch, Problem> {
-        let target = operation.target(call.params.clone())?;
-        let query = target.split_once('?').map_or("", |(_, query)| query);
-        let mut query: api::EventsQuery = parse_query(query)?;
-        // A stream asks for a page, whose form it does not choose.
-        query.format = query.format.filter(|_| call.params.contains_key("format"));
-        read_watch(&query)?;
-        Watch::new(self.app.clone(), Filter::of(self.caller.clone(), &query)?)
-    }
-
     /// Answers a call at once if nothing keeps it waiting.
     fn start(
         &mut self,
@@ -356,17 +278,6 @@ impl Talk {
             // More may be read now.
             context.waker().wake_by_ref();
         }
-    }
-
-    /// Gives up the call that the parameter `call` names, as if its caller had hung up. Returns whether it was in flight.
-    fn cancel(&mut self, call: &Message<'_>) -> Result<bool, Problem> {
-        let of = call.params.get("call").and_then(serde_json::Value::as_u64);
-        let of = of.ok_or_else(|| Problem::field("call", "must be the id of a call"))?;
-        let given_up = self.forget(of);
-        if let Some(InFlight { abort, .. }) = &given_up {
-            abort.abort();
-        }
-        Ok(given_up.is_some())
     }
 
     /// A call is in flight no longer.
