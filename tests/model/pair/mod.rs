@@ -308,7 +308,7 @@ fn broken_rules_of_several_nodes_are_found() {
         (UNHEARD, Mutant::RepeatAnsweredElsewhere, INNOCENT, "I1"),
         (NEIGHBOURS, Mutant::ReplyBeforeDurable, INNOCENT, "I3"),
         (NEIGHBOURS, Mutant::TokenReused, INNOCENT, "I2"),
-        (NEIGHBOURS, Mutant::ExpiryIgnoresOwnPromises, INNOCENT, "I1"),
+        (UNHEARD, Mutant::ExpiryIgnoresOwnPromises, INNOCENT, "I1"),
     ];
     for (bounds, mutant, faults, broken) in rules {
         let found = broken_by(bounds, Some(mutant), faults);
