@@ -31,8 +31,6 @@ use crate::support::harness::{Connection, Grant, Server};
 const TTL: Duration = Duration::from_secs(15);
 /// The longest time in which a probe is answered.
 const PROBE: Duration = Duration::from_millis(1500);
-/// In this time all callers connect.
-const CONNECTING: Duration = Duration::from_secs(5);
 /// How many callers wait for each answer while it is measured what a node sustains.
 const WAITING: usize = 64;
 
@@ -65,7 +63,11 @@ impl Lean {
         let body = format!(r#"{{"key":"flood/{key}","owner":"flood","ttl_ms":1000}}"#);
         let length = body.len();
         let head = "POST /v1/acquire HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json";
-        let request = format!("{head}\r\ncontent-length: {length}\r\n\r\n{body}");
+        self.call(&format!("{head}\r\ncontent-length: {length}\r\n\r\n{body}")).await
+    }
+
+    /// Sends a request. Returns the status.
+    async fn call(&mut self, request: &str) -> u16 {
         self.stream.write_all(request.as_bytes()).await.expect("it is open");
         self.read.clear();
         while !self.is_whole() {
@@ -93,24 +95,31 @@ struct Counts {
     shed: AtomicU64,
 }
 
-/// So many callers ask until the time is up, each again after `pace`, or as soon as it has its answer. Returns how many
+/// So many callers, connected.
+async fn connected(addr: SocketAddr, callers: usize) -> Vec<Lean> {
+    let mut ready = Vec::with_capacity(callers);
+    for _ in 0..callers {
+        let mut caller = Lean::open(addr).await;
+        // A node gives up connections that say nothing at first, and it takes a while until all have connected.
+        assert_eq!(caller.call("GET /livez HTTP/1.1\r\nhost: localhost\r\n\r\n").await, 200);
+        ready.push(caller);
+    }
+    ready
+}
+
+/// The callers ask until the time is up, each again after `pace`, or as soon as it has its answer. Returns how many
 /// acquires per second were sent, granted and refused.
 async fn ask(
-    addr: SocketAddr,
+    callers: Vec<Lean>,
     keys: &Arc<AtomicU64>,
-    callers: usize,
     pace: Duration,
     span: Duration,
 ) -> [f64; 3] {
-    let counts = Arc::new(Counts::default());
-    let mut ready = Vec::with_capacity(callers);
-    for _ in 0..callers {
-        ready.push(Lean::open(addr).await);
-    }
+    let (counts, count) = (Arc::new(Counts::default()), callers.len());
     let (begun, mut asking) = (Instant::now(), JoinSet::new());
-    for (n, mut caller) in ready.into_iter().enumerate() {
+    for (n, mut caller) in callers.into_iter().enumerate() {
         let (counts, keys) = (counts.clone(), keys.clone());
-        let mut at = begun + pace.mul_f64(n as f64 / callers as f64);
+        let mut at = begun + pace.mul_f64(n as f64 / count as f64);
         asking.spawn(async move {
             loop {
                 if at > Instant::now() {
@@ -221,8 +230,10 @@ async fn overloaded(limit: &str, span: Duration) -> Seen {
         // Without a limit of lag, the node grants all it can.
         let server = node(&["limits.shed_lag=0s"]);
         let span = Duration::from_secs(size(10, 2) as u64);
-        ask(server.addr, &keys, WAITING, Duration::ZERO, span).await[1]
+        ask(connected(server.addr, WAITING).await, &keys, Duration::ZERO, span).await[1]
     };
+    let callers = connected(addr, size(17_500, 512)).await;
+    let pace = Duration::from_secs_f64(callers.len() as f64 / (3.0 * sustained));
     let mut held = Vec::new();
     for n in 0..size(1000, 100) {
         let key = format!("held/{n}");
@@ -233,17 +244,14 @@ async fn overloaded(limit: &str, span: Duration) -> Seen {
         connections.push(Connection::open(addr).await);
     }
     let (begun, count) = (Instant::now(), held.len());
-    // The callers of the flood connect first.
-    let until = begun + span + CONNECTING;
+    let until = begun + span;
     let mut keeping = JoinSet::new();
     for (n, (held, connection)) in held.into_iter().zip(connections).enumerate() {
         let at = begun + (TTL / 3).mul_f64(n as f64 / count as f64);
         keeping.spawn(keep(connection, held, at, until));
     }
     let probing = tokio::spawn(probe(addr, until));
-    let callers = size(17_500, 512);
-    let pace = Duration::from_secs_f64(callers as f64 / (3.0 * sustained));
-    let [sent, granted, shed] = ask(addr, &keys, callers, pace, span).await;
+    let [sent, granted, shed] = ask(callers, &keys, pace, span).await;
     let (took, lost): (Vec<_>, Vec<_>) = keeping.join_all().await.into_iter().unzip();
     let mut took: Vec<Duration> = took.concat();
     took.sort();
