@@ -169,6 +169,19 @@ pub struct Sessions {
     pub next: Option<String>,
 }
 
+/// The answer to a probe: whether traffic may be sent to a server.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Readiness {
+    /// Whether traffic may be sent to it.
+    pub ready: bool,
+    /// Why not; empty if it is ready, or if the caller may not observe.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    /// The other fields, as they arrived.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
 /// A problem document (RFC 9457) with tenure's extensions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -77,7 +77,9 @@ impl Exit {
                 "not acquired, or not the caller's lease; `check`: the token is not current"
             }
             Self::Lost => "the lease was lost while the command ran",
-            Self::TryAgain => "try again later; `watch --timeout`: the time ran out",
+            Self::TryAgain => {
+                "try again later; `ready`: not ready; `watch --timeout`: the time ran out"
+            }
             Self::Forbidden => "the server does not know the caller, or does not allow it this",
             Self::Config => "the configuration has faults",
         }

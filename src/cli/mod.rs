@@ -33,6 +33,7 @@ mod output;
 mod pools;
 mod private_file;
 mod raise;
+mod ready;
 mod release;
 mod restore;
 mod revoke;
@@ -88,6 +89,7 @@ enum Command {
     Get(get::GetArgs),
     Ls(ls::LsArgs),
     Nodes(nodes::NodesArgs),
+    Ready(ready::ReadyArgs),
     Check(check::CheckArgs),
     Watch(watch::WatchArgs),
     Revoke(revoke::RevokeArgs),
@@ -243,6 +245,7 @@ fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
         Command::Get(args) => block_on(args.run(&context()?)),
         Command::Ls(args) => block_on(args.run(&context()?)),
         Command::Nodes(args) => block_on(args.run(&context()?)),
+        Command::Ready(args) => block_on(args.run(&context()?)),
         Command::Check(args) => block_on(args.run(&context()?)),
         Command::Watch(args) => block_on(args.run(&context()?)),
         Command::Revoke(args) => block_on(args.run(&context()?)),

@@ -77,6 +77,7 @@ mod lease;
 mod lease_state;
 mod overload;
 mod pool;
+mod readiness;
 mod servers;
 mod session;
 mod session_state;
@@ -108,7 +109,7 @@ pub use crate::api::{
     AnyOrder as Order, Forgot, HealthCheck, Holdings, Node, Nodes, Pool, PoolMember, Pools,
     Released,
     reading::{
-        Alive, Check, Grant, Grants, LeaseView, Leases, Notice, Opened, Problem, SessionAlive,
-        SessionView, Sessions,
+        Alive, Check, Grant, Grants, LeaseView, Leases, Notice, Opened, Problem, Readiness,
+        SessionAlive, SessionView, Sessions,
     },
 };

@@ -32,6 +32,7 @@ mod overload;
 mod policies;
 mod policy_keys;
 mod pools;
+mod probe;
 mod release;
 mod request_id;
 mod restart;

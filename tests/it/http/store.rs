@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-use crate::support::harness::{Server, eventually};
+use crate::{
+    http::probe,
+    support::harness::{Server, eventually},
+};
 
 #[tokio::test]
 async fn a_second_process_on_the_directory_is_refused_and_harms_nobody() {
@@ -163,6 +166,10 @@ async fn a_full_disk_stops_writes_alone_and_is_got_over() {
     assert_eq!(unready.status, 503);
     let reasons = unready.json()["reasons"].to_string();
     assert!(reasons.len() > 10, "{reasons}");
+    let probed = probe::ready(&format!("http://{}", server.addr), &["--output", "json"]).await;
+    assert_eq!(probed.status.code(), Some(75), "{probed:?}");
+    let probed: Value = serde_json::from_slice(&probed.stdout).expect("JSON");
+    assert_eq!(probed["reasons"].to_string(), reasons);
     server.post("/v1/release", &held.proof()).await.problem(507, "store-full");
     assert_eq!(server.lease("held").await["state"], "held");
     // Room again: it goes on by itself.
