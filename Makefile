@@ -18,7 +18,7 @@ CASES ?= 20000
 MODEL ?= full
 LOAD = $${CARGO_TARGET_DIR:-target}/release/load
 
-.PHONY: help run dist try-dist install manifests demo test check fmt lint deny advisories docs bench bench-peers bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis tools-dist tools-kubernetes nats debian clean
+.PHONY: help run dist try-dist install charts manifests demo test check fmt lint deny advisories docs bench bench-peers bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis tools-dist tools-kubernetes nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -48,7 +48,7 @@ test: tools-nextest debian tools-schemathesis nats ## the tests, but for models,
 	$(CARGO) nextest run --workspace --exclude tenure-model $(FEATURES) --profile ci
 	$(CARGO) test --doc --quiet $(FEATURES)
 
-check: fmt lint deny docs test model-ci ## what CI does, but for advisories
+check: fmt lint deny docs charts test model-ci ## what CI does, but for advisories
 
 fmt: ## formatting
 	$(CARGO) fmt --all --check
@@ -68,6 +68,12 @@ advisories: tools-deny ## known vulnerabilities of dependencies; fetches the adv
 
 docs: ## the documentation builds without a warning
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private_intra_doc_links" $(CARGO) doc --no-deps --document-private-items
+
+charts: tools-kubernetes ## the chart fits the schemas of Kubernetes, and deploy/kubernetes is what it says
+	.tools/kubernetes/bin/python packaging/kubernetes.py
+
+manifests: tools-kubernetes ## writes deploy/kubernetes anew from the chart
+	.tools/kubernetes/bin/python packaging/kubernetes.py --write
 
 bench: ## the load tool's short run, in turns with a bare echo handler and a durable one; PEERS=redis for Redis as well
 	$(CARGO) build --release -p tenure -p tenure-load
