@@ -27,6 +27,7 @@ mod nodes;
 mod notifications;
 mod observability;
 mod openapi;
+mod packages;
 mod plugins;
 mod readme;
 mod schemathesis;
