@@ -5,6 +5,7 @@ mod compose;
 mod debian;
 mod image;
 mod kubernetes;
+mod systemd;
 
 use std::path::Path;
 
