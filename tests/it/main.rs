@@ -22,6 +22,7 @@ mod floors;
 mod fuzz;
 mod guard;
 mod http;
+mod manual;
 mod nats;
 mod nodes;
 mod notifications;

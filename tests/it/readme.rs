@@ -132,8 +132,12 @@ impl Drop for Group {
 
 /// Runs the blocks of a text as one terminal would; returns what they printed.
 fn walk(text: &str, ports: &[u16], replace: &[(&str, &str)]) -> String {
-    let script = blocks(text).join("\n");
-    let script = replace.iter().fold(script, |script, (named, real)| {
+    run(&blocks(text).join("\n"), ports, replace)
+}
+
+/// Runs a script as a terminal would; returns what it printed.
+pub fn run(script: &str, ports: &[u16], replace: &[(&str, &str)]) -> String {
+    let script = replace.iter().fold(script.to_owned(), |script, (named, real)| {
         assert!(script.contains(named), "{named} is not in {script}");
         script.replace(named, real)
     });
@@ -165,7 +169,7 @@ fn walk(text: &str, ports: &[u16], replace: &[(&str, &str)]) -> String {
     said
 }
 
-fn assert_said(said: &str, parts: &[&str]) {
+pub fn assert_said(said: &str, parts: &[&str]) {
     for part in parts {
         assert!(said.contains(part), "{part} is missing in\n{said}");
     }
