@@ -117,3 +117,27 @@ fn a_call_is_repeated_only_where_the_coordinator_says_so() {
         assert_eq!(repeat(code).starts_with("yes"), code.is_retryable(), "{code:?}");
     }
 }
+
+/// The vectors for writers of clients say of each code what the table says.
+#[test]
+fn the_vectors_agree_with_the_table() {
+    let vectors: serde_json::Value =
+        serde_json::from_str(&read("docs/vectors.json")).expect("JSON");
+    let acquires = vectors["acquires"].as_array().expect("a list");
+    let mut known = 0;
+    for case in acquires {
+        let Some(code) = case["code"].as_str().and_then(Code::named) else { continue };
+        assert_eq!(case["status"], code.status(), "{case}");
+        assert_eq!(case["retryable"], code.is_retryable(), "{case}");
+        let then = case["then"].as_str().expect("a word");
+        let expected = match repeat(code) {
+            "yes, with the same id" => "same id",
+            "yes, with any id" => "not granted",
+            "no: use a new id" => "new id",
+            _ => "give up",
+        };
+        assert_eq!(then, expected, "{case}");
+        known += 1;
+    }
+    assert!(known >= 6, "{known}");
+}

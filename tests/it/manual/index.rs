@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{links, read, root, target};
+use super::{links, prose, read, root, target};
 
 const HEAD: &str = "# tenure\n\n\
     > A lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token. Workers use HTTP \
@@ -14,13 +14,13 @@ const HEAD: &str = "# tenure\n\n\
 
 /// The first sentence of a page's first paragraph, without marks of Markdown.
 fn first_sentence(page: &str) -> String {
-    let plain = |line: &&str| {
-        let line = line.trim();
-        !line.is_empty() && !line.starts_with(['#', '|', '`', '-', '<', '['])
+    let text = prose(page);
+    let is_prose = |part: &&str| {
+        let part = part.trim_start();
+        !part.is_empty() && !part.starts_with(['#', '|', '-', '<'])
     };
-    let lines: Vec<_> = page.lines().skip_while(|line| !plain(line)).collect();
-    let paragraph = lines.split(|line| line.trim().is_empty()).next().unwrap_or_default().join(" ");
-    let sentence = paragraph.split_once(". ").map_or(paragraph.as_str(), |(first, _)| first);
+    let paragraph = text.split("\n\n").find(is_prose).unwrap_or_default().trim().replace('\n', " ");
+    let sentence = paragraph.split_once(". ").map_or(&*paragraph, |(first, _)| first);
     let mut out = String::new();
     let mut rest = sentence.trim_end_matches(['.', ':']);
     // A link is its words.

@@ -1,6 +1,6 @@
 //! What the pages tell a reader to type is run, as one terminal would run it.
 
-use super::read;
+use super::{read, root};
 use crate::readme::{assert_said, run};
 
 /// Where the pages have a coordinator: its default. Each test moves it to a free port.
@@ -51,10 +51,11 @@ fn script(page: &str) -> String {
 fn walk(page: &str) -> String {
     let defaults = format!(
         "export TENURE__SERVER__LISTEN=127.0.0.1:{COORDINATOR}\n\
-         export TENURE_SERVER=http://127.0.0.1:{COORDINATOR}\n"
+         export TENURE_SERVER=http://127.0.0.1:{COORDINATOR}\n\
+         cp '{}' .\n",
+        root().join("docs/vectors.json").display()
     );
-    // The second coordinator of a page, if it has one.
-    run(&(defaults + &script(&read(page))), &[COORDINATOR, COORDINATOR + 1], &[])
+    run(&(defaults + &script(&read(page))), &[COORDINATOR], &[])
 }
 
 /// The pages whose every block is either run, or code of another system.
