@@ -78,7 +78,9 @@ fn target(page: &str, link: &str) -> (String, Option<String>) {
     for part in file.split('/') {
         match part {
             "." | "" => {}
-            ".." => drop(parts.pop()),
+            ".." => {
+                parts.pop();
+            }
             part => parts.push(part),
         }
     }

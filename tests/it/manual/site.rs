@@ -61,7 +61,7 @@ fn every_link_works_in_the_site() {
     let summary = links(&staged("SUMMARY.md"));
     let named: BTreeSet<_> =
         summary.into_iter().map(|(_, link)| target("SUMMARY.md", &link).0).collect();
-    assert_eq!(named, contents().into_iter().collect());
+    assert_eq!(named, contents().into_iter().collect::<BTreeSet<_>>());
     for page in &named {
         for (_, link) in links(&staged(page)) {
             let (file, _) = target(page, &link);
