@@ -169,6 +169,7 @@ pub fn run(script: &str, ports: &[u16], replace: &[(&str, &str)]) -> String {
     said
 }
 
+/// Each of these parts is in what was said.
 pub fn assert_said(said: &str, parts: &[&str]) {
     for part in parts {
         assert!(said.contains(part), "{part} is missing in\n{said}");

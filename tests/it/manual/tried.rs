@@ -5,6 +5,8 @@ use crate::readme::{assert_said, run};
 
 /// Where the pages have a coordinator: its default. Each test moves it to a free port.
 const COORDINATOR: u16 = 7373;
+/// Where they have a service beside it.
+const SERVICE: u16 = 7374;
 /// Languages that a page may show and no test runs: code of the system that a reader comes from, and output.
 const SHOWN: [&str; 4] = ["text", "console", "mermaid", "json"];
 const FOREIGN: [&str; 3] = ["go", "java", "yaml"];
@@ -55,14 +57,15 @@ fn walk(page: &str) -> String {
          cp '{}' .\n",
         root().join("docs/vectors.json").display()
     );
-    run(&(defaults + &script(&read(page))), &[COORDINATOR], &[])
+    run(&(defaults + &script(&read(page))), &[COORDINATOR, SERVICE], &[])
 }
 
 /// The pages whose every block is either run, or code of another system.
-const TRIED: [&str; 14] = [
+const TRIED: [&str; 15] = [
     "docs/start.md",
     "docs/choose-times.md",
     "docs/production.md",
+    "docs/fence-recipes.md",
     "docs/concepts.md",
     "docs/why-a-lease-is-not-enough.md",
     "docs/write-a-client.md",
@@ -107,7 +110,8 @@ fn the_first_worker_is_fenced() {
             "worker-1 has token",
             "worker-2 has token",
             "worker-1 stops",
-            "rows of each worker, in order: worker-1 worker-2",
+            // Up to the end of the line: no row of the first one comes later.
+            "rows of each worker, in order: worker-1 worker-2\n",
         ],
     );
 }
@@ -131,6 +135,15 @@ fn the_settings_for_production_are_accepted() {
 fn a_paused_worker_shows_why_a_lease_is_not_enough() {
     let said = walk("docs/why-a-lease-is-not-enough.md");
     assert_said(&said, &["worker-1 believes in token", "token of worker-1: exit code 73"]);
+}
+
+#[test]
+fn a_service_refuses_the_token_of_a_late_worker() {
+    let said = walk("docs/fence-recipes.md");
+    assert_said(
+        &said,
+        &["worker-1 in time: 200", "worker-2 in time: 200", "worker-1 too late: 412", "ok"],
+    );
 }
 
 #[test]
