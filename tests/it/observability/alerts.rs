@@ -56,7 +56,10 @@ fn every_alert_has_severity_summary_description_and_runbook() {
         for part in ["severity: ", "summary: ", "description: "] {
             assert_eq!(text.matches(part).count(), 1, "{name}: {part}");
         }
-        let link = format!("runbook: docs/runbook.md#{}\n", name.to_lowercase());
+        let link = format!(
+            "runbook_url: https://tenure.example/docs/runbook.html#{}\n",
+            name.to_lowercase()
+        );
         assert!(text.contains(&link), "{name} links to its section");
         assert!(!expr.contains("job="), "{name} names a job");
     }
