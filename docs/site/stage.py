@@ -5,8 +5,8 @@ On GitHub a page links to files of the repository, such as ../config/tenure.toml
 script copies the pages that SUMMARY.md names, at their places in the repository, and every file that they link to. A
 linked folder becomes a page that lists its files.
 
-Usage: site.py OUT           fills OUT/src, and copies book.toml to OUT
-       site.py OUT --plain   after mdBook: puts the Markdown of each page, llms.txt and the lists beside the HTML
+Usage: stage.py OUT           fills OUT/src, and copies the settings of mdBook to OUT
+       stage.py OUT --plain   after mdBook: puts the Markdown of each page, llms.txt and the lists beside the HTML
 """
 
 import html
@@ -16,7 +16,7 @@ import shutil
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 
@@ -72,7 +72,8 @@ def stage(out):
     summary = (ROOT / "docs/SUMMARY.md").read_text()
     moved = LINK.sub(lambda link: f"]({posixpath.normpath(posixpath.join('docs', link[1]))})", summary)
     (src / "SUMMARY.md").write_text(moved)
-    shutil.copyfile(ROOT / "docs/book.toml", out / "book.toml")
+    for name in ["book.toml", "diagrams.js", "site.css"]:
+        shutil.copyfile(ROOT / "docs/site" / name, out / name)
 
 
 def plain(out):
