@@ -1,6 +1,7 @@
 //! Builds the OpenAPI document from the code.
 
 mod bounds;
+mod examples;
 mod links;
 mod problems;
 #[cfg(test)]
@@ -8,7 +9,7 @@ mod tests;
 
 use utoipa::OpenApi;
 
-use self::{bounds::Bounds, links::Links, problems::Problems};
+use self::{bounds::Bounds, examples::Examples, links::Links, problems::Problems};
 use super::handlers::{
     acquire, acquire_any, admin, events, heartbeats, leases, pools, releases, service, sessions,
     stream,
@@ -16,11 +17,12 @@ use super::handlers::{
 
 #[derive(OpenApi)]
 #[openapi(
-    modifiers(&Bounds, &Problems, &Links),
+    modifiers(&Bounds, &Problems, &Links, &Examples),
     info(
         title = "tenure",
         description = "Leases with fencing tokens. Durations are integer milliseconds in `*_ms` fields; \
-                       instants are RFC 3339 and for people only.",
+                       instants are RFC 3339 and for people only. The examples tell one story: an id or a token that \
+                       an answer shows stands in later requests.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     tags(

@@ -1,4 +1,9 @@
-//! `openapi.json` in the repository is what the code says; `UPDATE=1` writes it anew.
+//! `openapi.json` in the repository is what the code says; `UPDATE=1` writes it anew. Its examples are tried.
+
+mod document;
+mod examples;
+mod learned;
+mod schemas;
 
 use std::{collections::BTreeSet, path::Path};
 
