@@ -1,8 +1,9 @@
 //! A real Chromium on the machine of somebody who can reach a coordinator, and pages of others in it.
 //!
 //! Shown: a page of another origin, or one whose name comes to stand for the coordinator's address, changes nothing and
-//! reads nothing. The audit log shows that its calls arrived. The same browser shows the coordinator's own page.
+//! reads nothing. The audit log shows that its calls arrived. The same browser shows the coordinator's own pages.
 
+mod docs;
 mod rebinding;
 mod site;
 mod strangers;
