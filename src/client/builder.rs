@@ -12,6 +12,7 @@ use rustls::ClientConfig;
 use tokio::sync::watch;
 
 use super::{
+    background::Background,
     credentials::{Credentials, Source},
     error::ClientError,
     handle::Client,
@@ -163,6 +164,7 @@ impl ClientBuilder {
             clock: Arc::new(SystemClock::new()),
             streams: Arc::default(),
             denials: watch::Sender::new(None),
+            background: Background::default(),
         })
     }
 

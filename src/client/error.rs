@@ -107,6 +107,17 @@ impl ClientError {
         }))
     }
 
+    pub(super) fn lease_lost(key: &str, reason: &str) -> Self {
+        Self::Refused(Box::new(Problem {
+            status: Code::LeaseLost.status(),
+            code: Code::LeaseLost.as_str().into(),
+            title: Code::LeaseLost.title().into(),
+            detail: Some(format!("the lease on {key:?} is over")),
+            reason: Some(reason.into()),
+            ..Problem::default()
+        }))
+    }
+
     /// Whether the call may have been carried out although it failed.
     #[must_use]
     pub fn may_have_happened(&self) -> bool {

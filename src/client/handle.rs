@@ -4,7 +4,7 @@ use std::{ffi::OsString, fmt, sync::Arc};
 
 use tokio::sync::watch;
 
-use super::{credentials::Credentials, servers::Servers, stream::Streams};
+use super::{background::Background, credentials::Credentials, servers::Servers, stream::Streams};
 use crate::clock::Clock;
 
 /// A client of one server, or of several servers on one store. Clones share their connections.
@@ -20,6 +20,7 @@ pub struct Client {
     pub(super) streams: Arc<Streams>,
     /// What was last told of heartbeats that a server denied.
     pub(super) denials: watch::Sender<Option<Arc<str>>>,
+    pub(super) background: Background,
 }
 
 impl fmt::Debug for Client {
@@ -61,6 +62,13 @@ impl Client {
     #[must_use]
     pub fn denials(&self) -> watch::Receiver<Option<Arc<str>>> {
         self.denials.subscribe()
+    }
+
+    /// Resolves when everything is given back, or given up, that is given back in the background: leases and sessions
+    /// whose guards were dropped, and what may have been granted to callers that gave up. A program that ends its
+    /// runtime waits for this first, for as long as it wants to.
+    pub async fn settled(&self) {
+        self.background.settled().await;
     }
 
     pub(super) fn tell_denied(&self, what: &str, why: Option<&str>) {

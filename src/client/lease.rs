@@ -175,6 +175,24 @@ impl Lease {
         self.state.guarantee.handover_requested().await
     }
 
+    /// Sends a heartbeat now, in addition to those in the background, and returns the time until the guarantee ends.
+    ///
+    /// # Errors
+    /// `lease-lost` if it is over; [`Lease::lost`] then resolves with the cause. Any other error ends nothing: it stays
+    /// held until its deadline. A lease that a session keeps has no heartbeat of its own, and the server refuses with
+    /// `kept-by-session`.
+    pub async fn renew(&self) -> Result<Duration, ClientError> {
+        if self.valid() {
+            self.state.renew().await?;
+        }
+        match (self.valid(), self.deadline().lost) {
+            (true, _) => Ok(self.remaining()),
+            (false, loss) => {
+                Err(ClientError::lease_lost(self.key(), loss.unwrap_or(Loss::Unknown).as_str()))
+            }
+        }
+    }
+
     /// Releases it. It is invalid from the call on, even if the call fails. Returns true when this ended the tenure,
     /// false when it was already over.
     ///
@@ -259,7 +277,7 @@ impl Drop for Lease {
             return;
         }
         let state = self.state.clone();
-        self.state.runtime.spawn(async move {
+        self.state.client.background.run(&self.state.runtime, async move {
             if let Err(error) = state.tell("release", state.release_body(None), LET_GO).await {
                 tracing::debug!(key = state.view.key, %error, "cannot release a dropped lease; it stays held until it expires");
             }

@@ -12,7 +12,7 @@ use super::{
     error::ClientError,
     guarantee::{Guarantee, Loss, Sent},
     handle::Client,
-    keep::{KeepOutcome, Kept},
+    keep::{KeepOutcome, Kept, Pace},
     servers::server_url,
     stream::Registered,
 };
@@ -20,7 +20,9 @@ use crate::api::{Code, HeartbeatBody, ReleaseBody};
 
 /// How long an explicit release or transfer is tried at least.
 pub(super) const LAST_WORD: Duration = Duration::from_secs(2);
-/// The pause between two of these attempts.
+/// How long a heartbeat that its holder wants now is tried at one server, at most.
+const RENEWAL: Duration = Duration::from_secs(5);
+/// The pause between two attempts of a release or transfer.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What was granted, and what is known of it since.
@@ -98,6 +100,41 @@ impl LeaseState {
         }
     }
 
+    /// Sends a heartbeat now, to one server after the other until one of them knows how it is.
+    pub(super) async fn renew(&self) -> Result<(), ClientError> {
+        let mut servers = self.client.servers.len();
+        loop {
+            let left = self.guarantee.remaining();
+            let patience = Pace::new(self.ttl).patience(left).min(RENEWAL);
+            let sent = Sent::now(self.client.clock.as_ref());
+            let Err(error) = self.heartbeat(sent, patience).await else { return Ok(()) };
+            servers -= 1;
+            match KeepOutcome::of_failure(&error, Code::LeaseLost) {
+                KeepOutcome::Lost(loss) => {
+                    self.guarantee.lose(loss);
+                    return Err(error);
+                }
+                // What one server refuses for good, all refuse.
+                KeepOutcome::Failed(_) if error.problem().is_some_and(|it| !it.retryable) => {
+                    return Err(error);
+                }
+                _ if servers == 0 => return Err(error),
+                _ => {}
+            }
+        }
+    }
+
+    /// Sends one heartbeat to one server, and applies its answer.
+    async fn heartbeat(&self, sent: Sent, patience: Duration) -> Result<(), ClientError> {
+        let (call, home) = (self.heartbeat_call(), self.home.as_ref());
+        let alive: Alive = self.client.ask_next(&call, home, &self.turn, patience).await?;
+        self.guarantee.renew(sent, alive.valid_for_ms);
+        for notice in &alive.notices {
+            self.notice(notice, sent);
+        }
+        Ok(())
+    }
+
     /// Applies a notice about this lease.
     pub(super) fn notice(&self, notice: &Notice, sent: Sent) {
         let deadline = || sent.at + Duration::from_millis(notice.deadline_ms.unwrap_or(0));
@@ -128,15 +165,8 @@ impl Kept for LeaseState {
     }
 
     async fn beat(&self, sent: Sent, patience: Duration) -> KeepOutcome {
-        let call = self.heartbeat_call();
-        match self.client.ask_next::<Alive>(&call, self.home.as_ref(), &self.turn, patience).await {
-            Ok(alive) => {
-                self.guarantee.renew(sent, alive.valid_for_ms);
-                for notice in &alive.notices {
-                    self.notice(notice, sent);
-                }
-                KeepOutcome::Alive(None)
-            }
+        match self.heartbeat(sent, patience).await {
+            Ok(()) => KeepOutcome::Alive(None),
             Err(error) => KeepOutcome::of_failure(&error, Code::LeaseLost),
         }
     }

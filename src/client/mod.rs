@@ -11,9 +11,9 @@
 //! enough for several attempts before a guarantee ends. A lease's home node is asked first. The server's refusals are
 //! returned as its problem documents.
 //!
-//! Does not guarantee: that a dropped guard releases its lease (this is tried in the background); that a task stops
-//! when its lease is lost. The task must check, and the resource that it writes to must refuse lower tokens. A plain
-//! call that failed after it was sent may have been carried out.
+//! Does not guarantee: that a dropped guard releases its lease (this is tried in the background, and
+//! [`Client::settled`] waits for it); that a task stops when its lease is lost. The task must check, and the resource
+//! that it writes to must refuse lower tokens. A plain call that failed after it was sent may have been carried out.
 //!
 //! A token that proves who calls ([`ClientBuilder::token`], [`ClientBuilder::token_file`]) is sent over HTTPS, or to this
 //! machine. A call that is refused because the server does not know the caller, or does not allow it the call, never
@@ -63,6 +63,7 @@
 //! ```
 
 mod arguments;
+mod background;
 pub mod blocking;
 mod builder;
 mod call;

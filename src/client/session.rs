@@ -319,7 +319,8 @@ impl Drop for Session {
             return;
         }
         let session_state = self.session_state.clone();
-        self.session_state.runtime.spawn(async move {
+        let background = self.session_state.client.background.clone();
+        background.run(&self.session_state.runtime, async move {
             if let Err(error) = close(&session_state).await {
                 tracing::debug!(session = session_state.digest, %error, "a dropped session is left to its ttl");
             }

@@ -182,7 +182,8 @@ struct UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if let (true, Ok(runtime)) = (self.live, Handle::try_current()) {
-            runtime.spawn(give_back(self.client.clone(), self.ask.clone()));
+            let give_back = give_back(self.client.clone(), self.ask.clone());
+            self.client.background.run(&runtime, give_back);
         }
     }
 }

@@ -170,3 +170,58 @@ async fn it_is_lost_when_its_server_stays_away() {
     let refused = server.client().hold(hold("a", 1000)).await;
     assert!(matches!(refused, Err(ClientError::Unreachable { sent: false, .. })), "{refused:?}");
 }
+
+#[tokio::test]
+async fn a_heartbeat_that_is_wanted_now_confirms_it_or_tells_that_it_is_over() {
+    let server = Server::start().await;
+    let lease = server.hold("a", 60_000).await;
+    let before = lease.deadline().until;
+    sleep_ms(100).await;
+    let left = lease.renew().await.unwrap();
+    assert!(lease.deadline().until > before && left <= ms(60_000), "{left:?}");
+    let order = json!({ "key": "a", "reason": "r", "immediately": true });
+    assert_eq!(server.node.post("/v1/admin/revoke", &order).await.0, 200);
+    for _ in 0..2 {
+        let refused = lease.renew().await.unwrap_err();
+        let problem = refused.problem().unwrap();
+        assert_eq!(
+            (problem.code.as_str(), problem.reason.as_deref()),
+            ("lease-lost", Some("revoked"))
+        );
+        assert_eq!((lease.valid(), lease.deadline().lost), (false, Some(Loss::Revoked)));
+    }
+}
+
+#[tokio::test]
+async fn a_heartbeat_that_no_server_answers_ends_nothing_before_the_deadline() {
+    let mut server = Server::start().await;
+    let lease = server.hold("a", 4000).await;
+    server.node.kill();
+    let failed = lease.renew().await.unwrap_err();
+    assert!(matches!(failed, ClientError::Unreachable { .. }), "{failed}");
+    assert!(lease.valid());
+    assert_eq!(soon("the loss", lease.lost()).await, Loss::Unreachable);
+    assert_eq!(lease.renew().await.unwrap_err().problem().unwrap().code, "lease-lost");
+}
+
+#[tokio::test]
+async fn a_client_is_settled_when_all_that_nobody_wants_is_given_back() {
+    let server = Server::start().await;
+    let client = server.client();
+    soon("nothing", client.settled()).await;
+    let held = server.hold("b", 60_000).await;
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.hold(hold("b", 60_000).owner("v").wait(ms(15_000))).await }
+    });
+    eventually("it waits", async || client.lease("b").await.unwrap().waiters == Some(1)).await;
+    drop(client.hold(hold("a", 60_000)).await.unwrap());
+    waiting.abort();
+    assert!(waiting.await.unwrap_err().is_cancelled());
+    soon("the end", client.settled()).await;
+    assert_eq!(server.state("a").await, "free");
+    eventually("nobody waits", async || client.lease("b").await.unwrap().waiters == Some(0)).await;
+    held.release().await.unwrap();
+    sleep_ms(300).await;
+    assert_eq!(server.history("b").await, ["granted", "released"]);
+}
