@@ -28,6 +28,7 @@ mod guard;
 mod guardian;
 mod ls;
 mod man;
+mod mcp;
 mod nodes;
 mod output;
 mod pools;
@@ -84,6 +85,7 @@ enum Command {
     Demo,
     Run(run::RunArgs),
     Work(work::WorkArgs),
+    Mcp(mcp::McpArgs),
     Acquire(acquire::AcquireArgs),
     Release(release::ReleaseArgs),
     Get(get::GetArgs),
@@ -224,6 +226,10 @@ fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
     let context = || Ok::<_, Failure>(Context { client: client()?, output });
     let exit = match command {
         Command::Work(args) => {
+            let context = context()?;
+            block_on(telling(&context.client, args.run(&context)))
+        }
+        Command::Mcp(args) => {
             let context = context()?;
             block_on(telling(&context.client, args.run(&context)))
         }
