@@ -23,6 +23,7 @@ mod fuzz;
 mod guard;
 mod http;
 mod manual;
+mod mcp;
 mod nats;
 mod nodes;
 mod notifications;
