@@ -61,8 +61,9 @@ fn walk(page: &str) -> String {
 }
 
 /// The pages whose every block is either run, or code of another system.
-const TRIED: [&str; 15] = [
+const TRIED: [&str; 16] = [
     "docs/start.md",
+    "docs/agents.md",
     "docs/choose-times.md",
     "docs/production.md",
     "docs/fence-recipes.md",
@@ -112,6 +113,23 @@ fn the_first_worker_is_fenced() {
             "worker-1 stops",
             // Up to the end of the line: no row of the first one comes later.
             "rows of each worker, in order: worker-1 worker-2\n",
+        ],
+    );
+}
+
+#[test]
+fn two_agents_are_told_what_the_page_says() {
+    let said = walk("docs/agents.md");
+    assert_said(
+        &said,
+        &[
+            "agent-one calls claim: You hold \"deploy/production\" under token 1.",
+            "agent-two calls claim: Not claimed: do not work on it.",
+            "is held by \"agent-one\" under token 1",
+            "agent-one calls extend: You still hold",
+            "agent-two calls claim: You hold \"deploy/production\" under token 2.",
+            "agent-two calls who_has: \"deploy/production\" is free. Its last token was 2.",
+            "\"deployed 4f2a91c\"",
         ],
     );
 }
