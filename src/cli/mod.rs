@@ -43,6 +43,7 @@ mod secret;
 mod serve;
 mod sessions;
 mod socket;
+mod store;
 #[cfg(test)]
 mod tests;
 mod token;
@@ -104,6 +105,7 @@ enum Command {
     Backup(backup::BackupArgs),
     Restore(restore::RestoreArgs),
     Secret(secret::SecretArgs),
+    Store(store::StoreArgs),
     Audit(audit::AuditArgs),
     Config(config::ConfigArgs),
     Access(access::AccessArgs),
@@ -263,6 +265,7 @@ fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
         Command::Backup(args) => block_on(args.run(&output)),
         Command::Restore(args) => block_on(args.run(&output)),
         Command::Secret(args) => block_on(args.run(&output)),
+        Command::Store(args) => block_on(args.run(&output)),
         Command::Audit(args) => args.run(&output),
         Command::Config(args) => args.run(&output),
         Command::Access(args) => args.run(&output),

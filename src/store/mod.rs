@@ -29,6 +29,7 @@ mod quotas;
 mod retention;
 mod scan;
 mod tie;
+mod verify;
 mod write;
 
 pub use self::{
@@ -41,6 +42,7 @@ pub use self::{
     identity::{Fresh, Meta, Raise, SecretBytes, Witness},
     scan::Pages,
     tie::Tie,
+    verify::{Finding, Grade},
     write::{NodeOutcome, Write, WriteOutcome},
 };
 pub use crate::lease::StoreError;

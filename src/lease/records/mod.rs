@@ -2,6 +2,7 @@
 
 mod change;
 mod codec;
+mod contradiction;
 mod fence;
 mod handover;
 #[allow(missing_docs)]

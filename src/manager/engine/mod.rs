@@ -17,7 +17,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 pub(crate) use store::{
-    OpenStore, Surroundings, check_is_there, end_restore, how_to_empty, place, restamp,
+    OpenStore, Surroundings, check_is_there, end_restore, how_to_empty, place, restamp, verify,
 };
 pub use thread::{StartError, Tenure};
 

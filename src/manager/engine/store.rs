@@ -24,7 +24,7 @@ use super::witness::WitnessFile;
 use crate::{
     lease::Epoch,
     settings::{Settings, StoreKind},
-    store::{Fresh, Health, LeaseStore, SecretBytes, Witness, embedded::EmbeddedStore},
+    store::{Finding, Fresh, Health, LeaseStore, SecretBytes, Witness, embedded::EmbeddedStore},
     telemetry::Metrics,
 };
 
@@ -119,6 +119,24 @@ pub(crate) fn witness_file(settings: &Settings) -> Option<WitnessFile> {
     let kind = settings.store.kind;
     let wanted = kind.is_shared() && !path.as_os_str().is_empty();
     wanted.then(|| WitnessFile::new(path, kind.as_str(), place(settings)))
+}
+
+/// Checks the settings' store, and what this node remembers of it. Changes nothing.
+pub(crate) async fn verify(settings: &Settings, surroundings: &Surroundings) -> Vec<Finding> {
+    let remembered = witness_file(settings).map(|file| file.read()).transpose();
+    let (witness, odd) = match remembered {
+        Ok(remembered) => (remembered.flatten(), None),
+        Err(why) => (None, Some(Finding::failed("witness", format!("{why:#}")))),
+    };
+    let nobody = surroundings.entropy.nonce();
+    let found = match settings.store.kind {
+        StoreKind::Embedded => embedded::verify(settings, surroundings.fresh()),
+        StoreKind::Nats => nats::verify(settings, nobody, witness).await,
+        StoreKind::DynamoDb => dynamodb::verify(settings, nobody, witness).await,
+    };
+    let seen =
+        witness.map(|seen| Finding::ok("witness", format!("revision {} was seen", seen.highest.0)));
+    found.into_iter().chain(odd).chain(seen).collect()
 }
 
 impl OpenStore {

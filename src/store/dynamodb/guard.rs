@@ -6,7 +6,12 @@ use std::{sync::Arc, time::Duration};
 use aws_sdk_dynamodb::types::TimeToLiveStatus;
 use tokio::time::{sleep, timeout};
 
-use super::{client::FailureKind, command::Command, shared::DynamoShared, table};
+use super::{
+    client::{Client, FailureKind},
+    command::Command,
+    shared::DynamoShared,
+    table,
+};
 use crate::{
     lease::StoreError,
     store::{Meta, RESTORING, ROTATED},
@@ -180,11 +185,11 @@ pub(super) async fn resolve_unknown(shared: Arc<DynamoShared>) {
 /// Deletes old entries of the log.
 pub(super) async fn old_entries(shared: Arc<DynamoShared>) {
     let pause = (shared.options.history / 4).clamp(THROW_AWAY.0, THROW_AWAY.1);
-    let mut by_table = by_table(&shared).await;
+    let mut by_table = by_table(&shared.client).await;
     loop {
         sleep(pause / 2 + shared.jitter(pause)).await;
         if by_table.is_none() {
-            by_table = self::by_table(&shared).await;
+            by_table = self::by_table(&shared.client).await;
         }
         // One node is enough. More do no harm.
         let nodes = u32::try_from(shared.state().sessions.len().max(1)).unwrap_or(u32::MAX);
@@ -199,9 +204,9 @@ pub(super) async fn old_entries(shared: Arc<DynamoShared>) {
 }
 
 /// Whether the table deletes expired items by itself; `None` if it does not say.
-async fn by_table(shared: &DynamoShared) -> Option<bool> {
-    let request = shared.client.db.describe_time_to_live().table_name(&shared.client.table);
-    let reply = shared.client.send("DescribeTimeToLive", request.send()).await.ok()?;
+pub(super) async fn by_table(client: &Client) -> Option<bool> {
+    let request = client.db.describe_time_to_live().table_name(&client.table);
+    let reply = client.send("DescribeTimeToLive", request.send()).await.ok()?;
     let found = reply.time_to_live_description?;
     let on = matches!(
         found.time_to_live_status(),

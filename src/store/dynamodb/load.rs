@@ -21,7 +21,7 @@ use crate::lease::StoreError;
 
 /// If the whole log was deleted, it continues this far above the highest number that any node had seen. That is
 /// more entries than a node's last record may have missed.
-const SLACK: u64 = 1000;
+pub(super) const SLACK: u64 = 1000;
 
 /// How many entries before the last are searched, at most, for changes of recently written items. Older changes
 /// are those of dead nodes.

@@ -53,7 +53,8 @@ fn damaged(client: &Client, why: String) -> DynamoOpenError {
     DynamoOpenError::Damaged { table: client.table.clone(), why }
 }
 
-async fn get(client: &Client) -> Result<Option<Item>, String> {
+/// The item of the record; `None` if it is missing.
+pub(super) async fn get(client: &Client) -> Result<Option<Item>, String> {
     let request = client.db.get_item().table_name(&client.table).consistent_read(true);
     let request = request.key("pk", s(META)).key("sk", s(META)).send();
     let reply = client.send("GetItem meta", request).await.map_err(|failure| failure.why)?;

@@ -49,6 +49,7 @@ mod position;
 mod read;
 mod recover;
 mod removals;
+mod rights;
 mod ring;
 mod shared;
 mod state;
@@ -56,6 +57,7 @@ mod streams;
 mod table;
 mod tail;
 mod thread;
+mod verify;
 mod write;
 
 use std::{
@@ -71,6 +73,7 @@ pub use self::error::DynamoOpenError;
 #[cfg(feature = "testing")]
 pub use self::layout::fuzzing;
 pub use self::options::Options;
+pub use self::verify::findings;
 use self::{
     layout::{LEASE, lease_pk},
     shared::DynamoShared,

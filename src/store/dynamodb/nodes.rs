@@ -19,7 +19,8 @@ pub(super) struct NodeItem {
     pub session: Option<Nonce>,
 }
 
-fn parse(item: &Item) -> Option<NodeItem> {
+/// The node of an item.
+pub(super) fn parse(item: &Item) -> Option<NodeItem> {
     let incarnation = layout::nonce(item, "sk")?;
     let record = layout::bytes(item, "record").ok_or(CodecError::Truncated);
     let record = record.and_then(NodeRecord::decode).and_then(|record| {

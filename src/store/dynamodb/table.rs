@@ -88,7 +88,8 @@ pub(super) fn identity(found: &TableDescription) -> Identity {
     Identity { id, stream }
 }
 
-fn check(table: &str, found: &TableDescription) -> Result<(), DynamoOpenError> {
+/// Refuses a table that cannot hold a store.
+pub(super) fn check(table: &str, found: &TableDescription) -> Result<(), DynamoOpenError> {
     let type_of = |name: &str| {
         let mut all = found.attribute_definitions().iter();
         all.find(|a| a.attribute_name() == name).map(|a| a.attribute_type().as_str().to_owned())

@@ -129,6 +129,16 @@ impl Directory {
         Ok(Self { path: path.to_owned(), meta, lock })
     }
 
+    /// Locks the directory of a store that exists; `None` if there is no store. Makes nothing, but a file for the lock if
+    /// somebody removed it.
+    pub fn existing(path: &Path) -> Result<Option<Self>, EmbeddedOpenError> {
+        refuse_network(path)?;
+        refuse_foreign(path)?;
+        let Some(meta) = read_meta(path)? else { return Ok(None) };
+        let lock = take_lock(path)?;
+        Ok(Some(Self { path: path.to_owned(), meta, lock }))
+    }
+
     /// Refuses a store that a restore left incomplete, except to that restore.
     pub fn refuse_half_restored(&self, to: Nonce) -> Result<(), EmbeddedOpenError> {
         let path = self.path.join(RESTORING);

@@ -60,6 +60,8 @@ mod spares;
 mod stats;
 mod table;
 mod tail;
+mod untouched;
+mod verify;
 mod writer;
 
 #[cfg(test)]
@@ -92,6 +94,7 @@ pub use self::{
         WallClock,
     },
     stats::Stats,
+    verify::findings,
 };
 pub use super::Fresh;
 use super::{

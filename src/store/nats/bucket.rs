@@ -26,7 +26,7 @@ const AGAIN: Duration = Duration::from_millis(250);
 /// starting.
 const PEERS: u32 = 40;
 
-const SINGLE_COPY: &str = "it keeps a single copy, on a cluster of servers";
+pub(super) const SINGLE_COPY: &str = "it keeps a single copy, on a cluster of servers";
 
 /// The stream of a new bucket, as the usual tools would create it.
 fn config(options: &Options, link: &Link) -> Config {
@@ -55,7 +55,7 @@ fn config(options: &Options, link: &Link) -> Config {
 /// The stream's description. It is requested again if there is no answer: a stream that another node is just
 /// creating has no leader yet, and requests to it are lost. If it was `made` a moment ago, some servers of the
 /// cluster may not know it yet.
-async fn ask(link: &Link, made: bool) -> Asked {
+pub(super) async fn ask(link: &Link, made: bool) -> Asked {
     for _ in 1..ATTEMPTS {
         match link.info().await {
             Asked::Unanswered(why) => {
@@ -155,7 +155,7 @@ fn strange(link: &Link, config: &Config) -> Vec<String> {
 }
 
 /// The faults that make a stream lose writes.
-fn losing(options: &Options, info: &Info) -> Vec<String> {
+pub(super) fn losing(options: &Options, info: &Info) -> Vec<String> {
     let config = &info.config;
     let mut faults = Vec::new();
     let mut fault = |is: bool, what: &str| {

@@ -136,11 +136,14 @@ impl Link {
         }
     }
 
-    /// Whether the stream has a leader that takes writes. Asks with a write that no leader can accept.
+    /// Whether the stream has a leader that takes writes.
     pub async fn leader_takes_writes(&self) -> bool {
-        let (subject, never) = (self.subjects.meta.clone(), Revision(u64::MAX));
-        let sent = self.publish(subject, never, HeaderMap::new(), Bytes::new()).await;
-        matches!(sent, Sent::WrongLast)
+        matches!(self.try_write(self.subjects.meta.clone()).await, Sent::WrongLast)
+    }
+
+    /// Sends a write that no leader can accept. [`Sent::WrongLast`] says that a leader read it.
+    pub async fn try_write(&self, subject: String) -> Sent {
+        self.publish(subject, Revision(u64::MAX), HeaderMap::new(), Bytes::new()).await
     }
 
     fn judge(&self, answer: &[u8]) -> Sent {

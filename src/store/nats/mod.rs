@@ -40,6 +40,7 @@ mod open;
 mod options;
 mod subject;
 mod table;
+mod verify;
 mod write;
 
 use std::{
@@ -59,6 +60,7 @@ use self::{
 pub use self::{
     error::NatsOpenError,
     options::{DEFAULT_HISTORY, DEFAULT_REQUEST_TIMEOUT, MAX_HISTORY, Options, Tls},
+    verify::findings,
 };
 use super::{
     Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Position,
@@ -285,7 +287,8 @@ impl SharedStore for NatsStore {
     }
 
     fn scan_nodes(&self) -> StoreFuture<Result<Vec<FoundNode>, StoreError>> {
-        self.core.run(nodes::scan(Arc::clone(&self.core)), unread)
+        let core = Arc::clone(&self.core);
+        self.core.run(async move { nodes::scan(&core.link).await }, unread)
     }
 
     fn refresh_meta(&self) -> StoreFuture<Result<Arc<Meta>, StoreError>> {

@@ -33,8 +33,7 @@ pub(super) async fn read(link: &Link, node: Nonce) -> Result<Option<FoundNode>, 
 }
 
 /// Every node's record. The names come from the stream's leader, as the records do.
-pub(super) async fn scan(core: Arc<Core>) -> Result<Vec<FoundNode>, StoreError> {
-    let link = &core.link;
+pub(super) async fn scan(link: &Link) -> Result<Vec<FoundNode>, StoreError> {
     let names = async {
         let mut listed = link.stream.info_with_subjects(link.subjects.all_nodes()).await?;
         let mut nodes = BTreeSet::new();

@@ -4,19 +4,19 @@ use std::pin::Pin;
 
 use super::kind::{Figures, Kind, Opened, Opening, Surroundings};
 use crate::{
+    lease::Nonce,
     settings::Settings,
-    store::dynamodb::{DynamoStore, Options},
+    store::{
+        Finding, Witness,
+        dynamodb::{self, DynamoStore, Options},
+    },
 };
 
-pub(super) async fn open(
-    settings: &Settings,
-    surroundings: &Surroundings,
-    opening: Opening,
-) -> anyhow::Result<Opened> {
-    let Opening { fresh, witness, restore } = opening;
+/// The options that the settings give. `restore`: to restore a backup.
+fn options(settings: &Settings, restore: bool) -> Options {
     let section = &settings.store.dynamodb;
     let given = |text: &String| Some(text.clone()).filter(|text| !text.is_empty());
-    let options = Options {
+    Options {
         table: section.table.clone(),
         region: given(&section.region),
         endpoint: given(&section.endpoint),
@@ -27,9 +27,26 @@ pub(super) async fn open(
         history: section.history,
         max_keys: settings.limits.keys,
         restore,
-    };
+    }
+}
+
+pub(super) async fn open(
+    settings: &Settings,
+    surroundings: &Surroundings,
+    opening: Opening,
+) -> anyhow::Result<Opened> {
+    let Opening { fresh, witness, restore } = opening;
+    let options = options(settings, restore);
     let Surroundings { clock, metrics, .. } = surroundings.clone();
     Ok(DynamoStore::open(options, fresh, witness, clock, metrics).await?)
+}
+
+pub(super) async fn verify(
+    settings: &Settings,
+    nobody: Nonce,
+    witness: Option<Witness>,
+) -> Vec<Finding> {
+    dynamodb::findings(&options(settings, false), nobody, witness).await
 }
 
 impl Kind for DynamoStore {

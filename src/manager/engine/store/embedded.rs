@@ -6,7 +6,10 @@ use super::kind::{Figures, Kind, Opened, Opening, Surroundings};
 use crate::{
     clock::Clock,
     settings::Settings,
-    store::embedded::{EmbeddedStore, Observer, Options, Stats as EmbeddedStats},
+    store::{
+        Finding, Fresh,
+        embedded::{self, EmbeddedStore, Observer, Options, Stats as EmbeddedStats},
+    },
     telemetry::Metrics,
 };
 
@@ -26,22 +29,32 @@ impl Observer for Syncs {
     }
 }
 
+/// The options that the settings give.
+fn options(settings: &Settings, fresh: Fresh) -> Options {
+    let section = &settings.store.embedded;
+    Options {
+        segment_bytes: section.segment_size.0,
+        min_log_bytes: section.min_log_size.0,
+        max_keys: settings.limits.keys,
+        ..Options::new(&section.data_dir, fresh)
+    }
+}
+
 pub(super) async fn open(
     settings: &Settings,
     surroundings: &Surroundings,
     opening: Opening,
 ) -> anyhow::Result<Opened> {
-    let section = &settings.store.embedded;
     let (clock, metrics) = (surroundings.clock.clone(), surroundings.metrics.clone());
-    let options = Options {
-        segment_bytes: section.segment_size.0,
-        min_log_bytes: section.min_log_size.0,
-        max_keys: settings.limits.keys,
-        observer: Some(Arc::new(Syncs { clock, metrics })),
-        ..Options::new(&section.data_dir, opening.fresh)
-    };
+    let observer: Arc<dyn Observer> = Arc::new(Syncs { clock, metrics });
+    let options = Options { observer: Some(observer), ..options(settings, opening.fresh) };
     let wall = surroundings.clock.clone();
     Ok(Arc::new(EmbeddedStore::open(options, Arc::new(move || wall.wall_ms()))?))
+}
+
+/// Reads the whole log, on this thread.
+pub(super) fn verify(settings: &Settings, fresh: Fresh) -> Vec<Finding> {
+    embedded::findings(&options(settings, fresh))
 }
 
 impl Kind for EmbeddedStore {

@@ -4,9 +4,19 @@ use std::pin::Pin;
 
 use super::kind::{Figures, Kind, Opened, Opening, Surroundings};
 use crate::{
-    settings::Settings,
-    store::nats::{NatsOpenError, NatsStore, Options},
+    lease::Nonce,
+    settings::{FileError, Settings},
+    store::{
+        Finding, Witness,
+        nats::{self, NatsOpenError, NatsStore, Options},
+    },
 };
+
+/// The options that the settings give. `restore`: to restore a backup.
+fn options(settings: &Settings, restore: bool) -> Result<Options, FileError> {
+    let max_keys = settings.limits.keys;
+    Ok(Options { max_keys, restore, ..Options::of(&settings.store.nats)? })
+}
 
 pub(super) async fn open(
     settings: &Settings,
@@ -14,8 +24,7 @@ pub(super) async fn open(
     opening: Opening,
 ) -> anyhow::Result<Opened> {
     let Opening { fresh, witness, restore } = opening;
-    let max_keys = settings.limits.keys;
-    let options = Options { max_keys, restore, ..Options::of(&settings.store.nats)? };
+    let options = options(settings, restore)?;
     let Surroundings { clock, metrics, .. } = surroundings.clone();
     let opened = NatsStore::open(options, fresh, witness, clock, metrics).await;
     let opened = opened.map_err(|error| match &error {
@@ -26,6 +35,17 @@ pub(super) async fn open(
         _ => error.into(),
     });
     Ok(opened?)
+}
+
+pub(super) async fn verify(
+    settings: &Settings,
+    nobody: Nonce,
+    witness: Option<Witness>,
+) -> Vec<Finding> {
+    match options(settings, false) {
+        Ok(options) => nats::findings(&options, nobody, witness).await,
+        Err(why) => vec![Finding::failed("connection", why)],
+    }
 }
 
 impl Kind for NatsStore {
