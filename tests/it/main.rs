@@ -39,5 +39,6 @@ mod stores;
 mod stream;
 mod tables;
 mod tls;
+mod verify;
 mod work;
 mod work_chaos;

@@ -5,4 +5,4 @@ mod file;
 pub mod node;
 mod rotate;
 mod scenario;
-mod shared;
+pub mod shared;

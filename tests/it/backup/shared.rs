@@ -325,7 +325,7 @@ async fn a_bucket_that_was_wiped_freezes_until_the_epoch_is_raised() {
 }
 
 /// A place whose store is a table of the service at this address.
-fn table_at(url: &str) -> Place {
+pub fn table_at(url: &str) -> Place {
     let url = format!("store.dynamodb.endpoint={url}");
     Place::new(&["store.kind=dynamodb", &url, "store.dynamodb.create_table=true", TTL])
 }

@@ -9,6 +9,6 @@ mod harness;
 mod history;
 mod open;
 mod outage;
-mod permissions;
+pub mod permissions;
 mod tls;
 mod write;

@@ -20,7 +20,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The server's settings in the manual, with one more user.
-fn authorization() -> String {
+pub fn authorization() -> String {
     let manual = include_str!("../../../docs/security.md");
     let begin = manual.find("authorization {").expect("the settings");
     let block = manual[begin..].split("```").next().expect("their end");
@@ -30,7 +30,7 @@ fn authorization() -> String {
 }
 
 /// A store of the bucket `tenure`, as this user.
-fn place(server: &Server, user: &str, password: &str) -> Place {
+pub fn place(server: &Server, user: &str, password: &str) -> Place {
     let url = format!("store.nats.url={}", server.url());
     let user = format!("store.nats.user={user}");
     let mut place =
