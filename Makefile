@@ -22,7 +22,7 @@ MODEL ?= full
 SITE = $(or $(CARGO_TARGET_DIR),target)/docs-site
 LOAD = $${CARGO_TARGET_DIR:-target}/release/load
 
-.PHONY: help run dist try-dist install charts manifests demo test check fmt lint deny advisories docs docs-site bench bench-peers bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis tools-dist tools-kubernetes tools-mdbook nats debian clean
+.PHONY: help run dist try-dist install charts manifests demo previous test check fmt lint deny advisories docs docs-site bench bench-peers bench-all bench-access bench-micro crash sim chaos soak scale model model-ci mutants fuzz schemathesis abuse putex openapi tools tools-nextest tools-deny tools-fuzz tools-schemathesis tools-dist tools-kubernetes tools-mdbook nats debian clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -48,7 +48,10 @@ install: ## what 'make dist' built: program, units, user, manual and completions
 demo: ## eight workers, thirty-two shards, one death
 	$(CARGO) run --release -- demo
 
-test: tools-nextest debian tools-schemathesis nats ## the tests, but for models, abuse and long chaos; fetches what they need
+previous: ## the program of the release before this one, for the tests of upgrades; takes minutes, once
+	@CARGO="$(CARGO)" tests/it/upgrade/build
+
+test: tools-nextest debian tools-schemathesis nats previous ## the tests, but for models, abuse and long chaos; fetches what they need
 	$(CARGO) nextest run --workspace --exclude tenure-model $(FEATURES) --profile ci
 	$(CARGO) test --doc --quiet $(FEATURES)
 

@@ -39,6 +39,7 @@ mod stores;
 mod stream;
 mod tables;
 mod tls;
+mod upgrade;
 mod verify;
 mod work;
 mod work_chaos;
