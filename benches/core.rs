@@ -5,8 +5,8 @@ use std::{hint::black_box, sync::Arc, time::Duration};
 use criterion::{Criterion, criterion_group, criterion_main};
 use tenure::lease::{
     Acquire, Call, Caller, ClusterSecret, Effect, Env, Epoch, Heartbeat, Inherited, Input, Key,
-    Lease, LeaseId, Loaded, Moment, NodeContext, Nonce, Owner, Record, Release, Request, Revision,
-    Rules, Settled,
+    Lease, LeaseId, Level, Loaded, Moment, NodeContext, Nonce, Owner, Record, Release, Request,
+    Revision, Rules, Settled,
 };
 
 struct Nobody;
@@ -39,6 +39,7 @@ impl World {
             frozen: false,
             peers: None,
             epoch: Epoch(0),
+            level: Level::FIRST,
             secret: ClusterSecret::new(&[7; 32]),
             waiters_per_key: 100,
             inflight_per_key: 100,

@@ -83,6 +83,7 @@ impl Manager {
             frozen: matches!(parts.store.health(), Health::Frozen(_)),
             peers: shared.then(Arc::default),
             epoch: meta.epoch,
+            level: meta.level,
             secret: meta.secret.clone(),
             waiters_per_key: parts.waiters_per_key,
             inflight_per_key: parts.inflight_per_key,

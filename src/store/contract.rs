@@ -17,7 +17,7 @@ use super::{
     tie::Tie,
     write::{NodeOutcome, Write, WriteOutcome},
 };
-use crate::lease::{Epoch, Key, NodeRecord, Nonce, Policies, Revision, StoreError};
+use crate::lease::{Epoch, Key, Level, NodeRecord, Nonce, Policies, Revision, StoreError};
 
 /// How many keys are read at the same time, where the store reads one by one.
 const READS_AT_ONCE: usize = 64;
@@ -137,6 +137,14 @@ pub trait SharedStore: Send + Sync {
     /// Gives the store another identity and a higher epoch. Before the call, the caller must have read
     /// [`Raise::seen`] and then found that no node of a lower epoch is alive.
     fn raise_epoch(&self, raise: Raise) -> StoreFuture<Result<(), StoreError>>;
+
+    /// Gives the store this level, if it has a lower one and [`Self::own_revision`] is still `seen`. [`LeaseStore::meta`]
+    /// names the store's level from now on. Before the call, the caller must have read `seen` and then found that every
+    /// node knows the level. A node that registers later is refused if it does not. A store that keeps no level stays
+    /// at the first one.
+    fn raise_level(&self, _level: Level, _seen: Revision) -> StoreFuture<Result<(), StoreError>> {
+        Box::pin(ready(Ok(())))
+    }
 
     /// Ends the restore that a [`Raise`] began, once everything is in the store. Fails if another restore has
     /// begun since.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::lease::{ClusterSecret, Epoch, Nonce, Revision};
+use crate::lease::{ClusterSecret, Epoch, Level, Nonce, Revision};
 
 /// What a store knows about itself.
 #[derive(Clone, Debug)]
@@ -11,6 +11,8 @@ pub struct Meta {
     pub identity: Nonce,
     /// The epoch of the tokens; it only rises.
     pub epoch: Epoch,
+    /// What every program that opens the store can read; it only rises.
+    pub level: Level,
     /// Wall clock at creation, milliseconds since 1970.
     pub created_ms: u64,
     /// The secret that lease ids are derived from.
@@ -70,6 +72,10 @@ pub struct Raise {
     /// is frozen until it opens the store again.
     pub secret: Option<SecretBytes>,
 }
+
+/// Why the level is not raised: a node registered after the caller had read the store's own record.
+#[cfg(any(feature = "nats", feature = "dynamodb"))]
+pub(super) const ANOTHER_STARTED: &str = "a node started meanwhile, which may know less";
 
 /// Why raising the epoch fails: a node registered after the caller had read the store's own record.
 #[cfg(any(feature = "nats", feature = "dynamodb"))]

@@ -23,6 +23,7 @@ mod gate;
 mod health;
 mod history;
 mod identity;
+mod level;
 #[cfg(feature = "nats")]
 pub mod nats;
 mod quotas;
@@ -48,5 +49,5 @@ pub use self::{
 pub use crate::lease::StoreError;
 
 #[cfg(any(feature = "nats", feature = "dynamodb"))]
-use self::identity::{REGISTERED, RESTORING, ROTATED};
-pub(crate) use self::retention::retention;
+use self::identity::{ANOTHER_STARTED, REGISTERED, RESTORING, ROTATED};
+pub(crate) use self::{level::own_level, retention::retention};

@@ -9,8 +9,8 @@ use std::fmt::{Display, Write as _};
 
 use serde::Serialize;
 
-use super::found::FoundNode;
-use crate::lease::{CodecError, Epoch, Nonce, Record, Revision};
+use super::{found::FoundNode, level::own_level};
+use crate::lease::{CodecError, Epoch, Level, Nonce, Record, Revision};
 
 /// How many faulty records are named.
 const NAMED: usize = 3;
@@ -67,9 +67,16 @@ impl Finding {
     }
 }
 
-/// What a store says of itself, for people.
-pub(super) fn identity(identity: Nonce, epoch: Epoch) -> String {
-    format!("store {identity}, epoch {}", epoch.0)
+/// What a store says of itself, for people, if this program may open it.
+pub(super) fn identity(identity: Nonce, epoch: Epoch, level: Level) -> Finding {
+    const CHECK: &str = "identity";
+    match own_level().opens(level) {
+        Ok(()) => {
+            let epoch = epoch.0;
+            Finding::ok(CHECK, format!("store {identity}, epoch {epoch}, level {level}"))
+        }
+        Err(why) => Finding::failed(CHECK, why),
+    }
 }
 
 /// Why a coordinator would freeze, and what to do about it.

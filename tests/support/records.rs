@@ -49,8 +49,7 @@ pub fn held(owner: &str, seq: u64) -> Record {
         revocation: None,
         fences_and_delay: None,
         request_marks: Box::default(),
-        handover: None,
-        spec: None,
+        ..Record::absent()
     }
 }
 

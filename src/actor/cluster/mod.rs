@@ -7,6 +7,7 @@
 //! Assumes: its thread is never busy for longer than a quarter of the record's time to live.
 
 mod inquiries;
+mod level;
 mod node;
 mod node_tombstones;
 mod renewal;

@@ -12,7 +12,7 @@ use super::sweep::{Left, sweep, sweep_strangers};
 use crate::{
     actor::{coordinator::Coordinator, environment::digest},
     lease::{Membership, Moment, Nonce, Peers},
-    store::{Health, SharedStore},
+    store::{Health, SharedStore, own_level},
 };
 
 /// How many times per time to live the node renews its record and reads the records of other nodes.
@@ -44,6 +44,7 @@ impl Node {
         let version = env!("CARGO_PKG_VERSION");
         let membership =
             Membership::new(context.node, url, version, ttl_ms, context.epoch).at(place());
+        let membership = membership.of_level(own_level());
         Arc::new(Self {
             coordinator,
             membership: Mutex::new(membership),
@@ -82,6 +83,7 @@ impl Node {
                     thawed = Some(frozen.clone());
                 }
                 context.frozen = frozen.is_some();
+                context.level = self.coordinator.store.meta().level;
                 (context.node, context.epoch) =
                     (membership.incarnation(), membership.record().epoch);
                 // Read under the lock under which a clock jump ends all promising.

@@ -33,6 +33,7 @@ impl Node {
             }
         }
         self.publish();
+        self.raise_level().await;
         findings.lost.into_iter().for_each(|node| self.coordinator.inquire(node));
         gone.into_iter().for_each(|node| self.sweep(node));
     }

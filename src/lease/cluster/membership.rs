@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{address::is_loopback, peer::Peer, peers::Peers};
 use crate::lease::{
     primitives::{Epoch, Moment, Nonce, Revision},
-    records::{NodeRecord, NodeState},
+    records::{LEVEL, Level, NodeRecord, NodeState},
     rules::Rules,
 };
 
@@ -69,6 +69,7 @@ impl Membership {
             unseen: false,
             place: 0,
             rules: 0,
+            level: LEVEL,
         };
         Self {
             record,
@@ -89,6 +90,23 @@ impl Membership {
     pub fn at(mut self, place: u64) -> Self {
         self.record.place = place;
         self
+    }
+
+    /// The same node, run by a program of this level.
+    #[must_use]
+    pub fn of_level(mut self, level: Level) -> Self {
+        self.record.level = level;
+        self
+    }
+
+    /// The level that this node and all others that may be alive know, as far as this node has read their records;
+    /// `None` while it has not.
+    #[must_use]
+    pub fn level(&self) -> Option<Level> {
+        let others = self.peers.iter().filter(|peer| !peer.is_own());
+        let alive = others.map(|peer| &peer.record).filter(|record| !record.state.is_terminal());
+        let levels = alive.map(|record| record.level);
+        self.looked_around.then(|| levels.fold(self.record.level, Level::min))
     }
 
     #[must_use]
@@ -292,6 +310,27 @@ mod tests {
         let now = Moment::ZERO;
         let findings = after.read(&[(Revision(1), record)], now, now, || Nonce(8));
         !findings.dead.is_empty()
+    }
+
+    #[test]
+    fn the_level_is_that_of_the_node_that_knows_least_and_rises_when_it_leaves() {
+        let mut this = node(1, "http://a", 1).of_level(Level(3));
+        assert_eq!(this.level(), None, "it has not looked around");
+        let now = Moment::ZERO;
+        let mut sees = |url: &str, level: u8, state: NodeState| {
+            let other = node(u128::from(level) + 10, url, 1).of_level(Level(level));
+            let (_, record) = other.renewal(now, Nonce(9), 0);
+            let record = NodeRecord { state, ..record };
+            this.read(&[(Revision(1), record)], now, now, || Nonce(8));
+            this.level()
+        };
+        assert_eq!(
+            sees("http://b", 4, NodeState::Alive),
+            Some(Level(3)),
+            "it knows no more itself"
+        );
+        assert_eq!(sees("http://c", 2, NodeState::Alive), Some(Level(2)));
+        assert_eq!(sees("http://c", 2, NodeState::Drained), Some(Level(3)));
     }
 
     #[test]

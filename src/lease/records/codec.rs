@@ -50,6 +50,11 @@ pub(super) fn checked(bytes: &[u8]) -> Result<(u8, &[u8]), CodecError> {
     Ok((*version, content))
 }
 
+/// Reads what stands first in the content of a record. A later program may have added to it.
+pub(super) fn parse_first<T: DeserializeOwned>(content: &[u8]) -> Result<T, CodecError> {
+    postcard::take_from_bytes(content).map(|(record, _)| record).map_err(CodecError::Malformed)
+}
+
 /// Reads the content of a record.
 pub(super) fn parse<T: DeserializeOwned>(content: &[u8]) -> Result<T, CodecError> {
     let (record, rest) = postcard::take_from_bytes(content).map_err(CodecError::Malformed)?;

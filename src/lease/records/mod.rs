@@ -5,8 +5,12 @@ mod codec;
 mod contradiction;
 mod fence;
 mod handover;
+mod level;
 #[allow(missing_docs)]
 mod node;
+#[cfg(feature = "testing")]
+#[path = "../../../tests/doors/novelty.rs"]
+mod novelty;
 mod record;
 mod session;
 mod session_ref;
@@ -16,6 +20,7 @@ pub use change::{Change, ChangeKind};
 pub use codec::CodecError;
 pub use fence::{Fence, FencesAndDelay, MAX_LATE_FENCES};
 pub use handover::Handover;
+pub use level::{LEVEL, Level, LevelError};
 pub use node::{MAX_NODE_TTL_MS, NodeRecord, NodeState};
 pub use record::{MAX_REQUEST_MARKS, Offer, Record, RequestMark, Revocation};
 pub use session::{Check, CheckKind, MAX_CHECKS, NotASessionId, SessionId, SessionSpec, digest_of};

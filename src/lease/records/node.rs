@@ -2,14 +2,21 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::codec::{self, CodecError};
+use super::{
+    codec::{self, CodecError},
+    level::Level,
+};
 use crate::lease::primitives::{Epoch, Moment, Nonce};
 
 /// The longest accepted time to live of a node's record, in milliseconds.
 pub const MAX_NODE_TTL_MS: u64 = 60_000;
 
-/// The version of the records' form.
-const VERSION: u8 = 4;
+/// The version of the records' form. What later programs add at its end is not read.
+const VERSION: u8 = 5;
+/// The form of the first level, which ends before [`NodeRecord::level`], and the form before it, which also lacks `place`
+/// and `rules`.
+const OF_FIRST_LEVEL: u8 = 4;
+const BEFORE_PLACE: u8 = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum NodeState {
@@ -68,6 +75,9 @@ pub struct NodeRecord {
     pub place: u64,
     /// A digest of the policies and plugins that the node uses; 0 where this is not known.
     pub rules: u64,
+    /// The level of the program that the node runs.
+    #[serde(skip)]
+    pub level: Level,
 }
 
 impl NodeRecord {
@@ -95,12 +105,34 @@ impl NodeRecord {
             unseen: true,
             place: 0,
             rules: 0,
+            level: Level::FIRST,
         }
     }
 
-    /// Appends the self-checking form, like that of a lease's [`super::Record`].
+    /// The level that all nodes know that may be alive, by the records of all nodes. `None` if one of the records cannot be
+    /// read, or if no node is alive: then nothing is known.
+    #[must_use]
+    pub fn level_of_all<'n, E: 'n>(
+        nodes: impl IntoIterator<Item = &'n Result<Self, E>>,
+    ) -> Option<Level> {
+        let mut all: Option<Level> = None;
+        for record in nodes {
+            let record = record.as_ref().ok()?;
+            if !record.state.is_terminal() {
+                all = Some(all.map_or(record.level, |all| all.min(record.level)));
+            }
+        }
+        all
+    }
+
+    /// Appends the self-checking form, like that of a lease's [`super::Record`]: the oldest one that can say it, since
+    /// nodes of an earlier version must be able to read it.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
-        codec::encode(VERSION, self, out);
+        if self.level == Level::FIRST {
+            codec::encode(OF_FIRST_LEVEL, self, out);
+        } else {
+            codec::encode(VERSION, &(self, self.level), out);
+        }
     }
 
     /// Reads what [`Self::encode_into`] wrote.
@@ -109,10 +141,13 @@ impl NodeRecord {
     /// [`CodecError`].
     pub fn decode(bytes: &[u8]) -> Result<Self, CodecError> {
         match codec::checked(bytes)? {
-            (VERSION, content) => codec::parse(content),
-            // Version 3 lacked `place` and `rules`. It is still read, because tombstones that leases name are kept for
-            // a long time.
-            (3, content) => codec::parse(&[content, &[0, 0]].concat()),
+            (VERSION, content) => {
+                let (record, level) = codec::parse_first(content)?;
+                Ok(Self { level, ..record })
+            }
+            (OF_FIRST_LEVEL, content) => codec::parse(content),
+            // It is still read, because tombstones that leases name are kept for a long time.
+            (BEFORE_PLACE, content) => codec::parse(&[content, &[0, 0]].concat()),
             (version, _) => Err(CodecError::Version(version)),
         }
     }
@@ -123,6 +158,52 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn the_lowest_level_of_the_living_is_known_to_all() {
+        let (alive, gone) = (NodeState::Alive, NodeState::Drained);
+        let node = |state, level| {
+            let level = Level(level);
+            Ok(NodeRecord { state, level, ..NodeRecord::unseen(Nonce(1), Nonce(2)) })
+        };
+        let known = |nodes: &[Result<NodeRecord, CodecError>]| NodeRecord::level_of_all(nodes);
+        assert_eq!(known(&[node(alive, 3), node(alive, 2)]), Some(Level(2)));
+        assert_eq!(known(&[node(alive, 3), node(gone, 1)]), Some(Level(3)), "it is gone");
+        assert_eq!(known(&[node(alive, 3), node(NodeState::Dead, 1)]), Some(Level(3)));
+        assert_eq!(known(&[node(gone, 3)]), None, "nobody lives");
+        assert_eq!(known(&[]), None);
+        let unread = Err(CodecError::Version(9));
+        assert_eq!(known(&[node(alive, 3), unread]), None, "it may know less");
+    }
+
+    fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+        bytes
+    }
+
+    /// Nodes of the version before levels read the records of nodes that know no more than they do.
+    #[test]
+    fn a_record_of_the_first_level_is_written_as_before_levels() {
+        let record = NodeRecord { load: 7, ..NodeRecord::unseen(Nonce(1), Nonce(2)) };
+        let mut bytes = Vec::new();
+        record.encode_into(&mut bytes);
+        let before = [vec![OF_FIRST_LEVEL], postcard::to_stdvec(&record).unwrap()].concat();
+        assert_eq!(bytes, sealed(before));
+        assert_eq!(NodeRecord::decode(&bytes).unwrap(), record);
+    }
+
+    #[test]
+    fn a_level_is_read_and_what_later_programs_add_is_not() {
+        let record = NodeRecord { level: Level(3), ..NodeRecord::unseen(Nonce(1), Nonce(2)) };
+        let mut bytes = Vec::new();
+        record.encode_into(&mut bytes);
+        assert_eq!((bytes[0], NodeRecord::decode(&bytes).unwrap()), (VERSION, record.clone()));
+        let mut later = bytes[..bytes.len() - 4].to_vec();
+        later.extend_from_slice(b"added");
+        assert_eq!(NodeRecord::decode(&sealed(later)).unwrap(), record);
+        let cut = sealed(bytes[..bytes.len() - 5].to_vec());
+        assert!(matches!(NodeRecord::decode(&cut), Err(CodecError::Malformed(_))));
+    }
 
     /// Leases still name tombstones that nodes of an earlier version of the program wrote.
     #[test]

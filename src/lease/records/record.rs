@@ -12,6 +12,8 @@ use super::{
     session_ref::SessionRef,
     tenure::{Ended, KeyState, Tenure},
 };
+#[cfg(feature = "testing")]
+use super::{level::Level, novelty};
 use crate::lease::primitives::{Epoch, Moment, Nonce, Owner, Revision, Token};
 
 /// The most request ids that a record remembers.
@@ -91,6 +93,10 @@ pub struct Record {
     /// What a session specified when it was created; kept while it is alive. A record of version 4 ends before this
     /// field.
     pub spec: Option<Box<SessionSpec>>,
+    /// What only programs of the second level know, in a test.
+    #[cfg(feature = "testing")]
+    #[serde(skip)]
+    pub novelty: Option<Box<str>>,
 }
 
 impl Record {
@@ -115,11 +121,18 @@ impl Record {
             request_marks: Box::default(),
             handover: None,
             spec: None,
+            #[cfg(feature = "testing")]
+            novelty: None,
         }
     }
 
-    /// Appends the self-checking form: version, postcard, CRC-32 (little endian) of both.
+    /// Appends the self-checking form: version, postcard, CRC-32 (little endian) of both. It is the oldest form that can
+    /// say all of the record, so that a field which no record has yet changes nothing for programs that do not know it.
     pub fn encode_into(&self, out: &mut Vec<u8>) {
+        #[cfg(feature = "testing")]
+        if let Some(novelty) = &self.novelty {
+            return codec::encode(novelty::VERSION, &(self, novelty), out);
+        }
         codec::encode(VERSION, self, out);
     }
 
@@ -136,8 +149,19 @@ impl Record {
             (BEFORE_HANDOVER, content) => {
                 codec::parse(&[content, &[0, 0]].concat()).map(Self::of_before)
             }
+            #[cfg(feature = "testing")]
+            (novelty::VERSION, content) => {
+                let (record, novelty): (Self, Box<str>) = codec::parse(content)?;
+                Ok(Self { novelty: Some(novelty), ..record })
+            }
             (version, _) => Err(CodecError::Version(version)),
         }
+    }
+
+    /// Adds what the level of the store allows to say.
+    #[cfg(feature = "testing")]
+    pub(in crate::lease) fn renew_novelty(&mut self, level: Level) {
+        self.novelty = novelty::of(level).or(self.novelty.take());
     }
 
     /// An earlier form kept a session's specification as JSON in the record's value. For other records the field is

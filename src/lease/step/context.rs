@@ -6,6 +6,7 @@ use crate::lease::{
     cluster::Peers,
     policy::Policies,
     primitives::{ClusterSecret, Epoch, Key, Moment, Nonce},
+    records::Level,
     rules::Rules,
 };
 
@@ -24,6 +25,8 @@ pub struct NodeContext {
     /// The other nodes; `None` where one process has the store to itself (R10).
     pub peers: Option<Arc<Peers>>,
     pub epoch: Epoch,
+    /// What every program on the store can read: a field that is newer than this level is left empty.
+    pub level: Level,
     /// The secret from which lease ids are derived.
     pub secret: ClusterSecret,
     pub policies: Arc<Policies>,

@@ -1,5 +1,7 @@
 //! Why a table is not opened.
 
+use crate::lease::LevelError;
+
 #[derive(Debug, thiserror::Error)]
 pub enum DynamoOpenError {
     /// The table is not there.
@@ -32,6 +34,9 @@ pub enum DynamoOpenError {
         /// What is wrong with the record.
         why: String,
     },
+    /// Another version of the program serves the table, or served it.
+    #[error(transparent)]
+    Level(#[from] LevelError),
     /// A restore into the table was begun and has not ended.
     #[error(
         "a restore into table {table:?} was cut off, or is under way: the table is incomplete. Run \

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     lease::StoreError,
-    store::{Meta, RESTORING, ROTATED},
+    store::{Meta, RESTORING, ROTATED, own_level},
 };
 
 /// The reason if the item is missing.
@@ -88,7 +88,10 @@ async fn check(shared: &DynamoShared, describe: bool) -> Result<(), StoreError> 
             );
             shared.freeze(why, was.epoch);
         }
-        Some(_) => check_log(shared).await?,
+        Some(own) => match own_level().opens(own.meta.level) {
+            Ok(()) => check_log(shared).await?,
+            Err(why) => shared.freeze(why.to_string(), was.epoch),
+        },
     }
     Ok(())
 }
@@ -123,6 +126,10 @@ impl DynamoShared {
             // The store thaws once the restore has ended.
             self.freeze(RESTORING.to_owned(), was.epoch);
             return Err(StoreError::Unavailable(RESTORING.to_owned()));
+        }
+        if let Err(why) = own_level().opens(own.meta.level) {
+            self.freeze(why.to_string(), was.epoch);
+            return Err(StoreError::Unavailable(why.to_string()));
         }
         if self.is_rotated(own.secret) {
             self.freeze_rotated();

@@ -8,13 +8,13 @@ use super::{
     client::{Client, Failure, FailureKind},
     error::DynamoOpenError,
     layout::{Item, META, b, n, s},
-    own::{CHANGES, Own, RESTORING_SINCE, parse},
+    own::{CHANGES, LEVEL, Own, RESTORING_SINCE, parse},
     shared::DynamoShared,
     table::{self, Identity},
 };
 use crate::{
-    lease::{Epoch, Revision, StoreError},
-    store::{Fresh, REGISTERED, Raise},
+    lease::{Epoch, Level, Revision, StoreError},
+    store::{ANOTHER_STARTED, Fresh, Meta, REGISTERED, Raise, own_level},
 };
 
 /// Reads the record, or creates it.
@@ -139,17 +139,52 @@ impl DynamoShared {
         Err(StoreError::Unavailable(why))
     }
 
-    /// Counts a node that has written its first record, if the store has this epoch. Returns whether it has.
+    /// Counts a node that has written its first record, if the store has this epoch and a level that this program
+    /// knows. Returns whether it has.
     pub async fn register(&self, epoch: Epoch) -> Result<bool, StoreError> {
         let update = self.client.db.update_item();
         let update = update
             .update_expression("ADD #changes :one")
-            .condition_expression("#epoch = :epoch")
+            .condition_expression(
+                "#epoch = :epoch AND (attribute_not_exists(#level) OR #level <= :own)",
+            )
             .expression_attribute_names("#changes", CHANGES)
             .expression_attribute_names("#epoch", "epoch")
+            .expression_attribute_names("#level", LEVEL)
+            .expression_attribute_values(":own", n(u64::from(own_level().0)))
             .expression_attribute_values(":one", n(1))
             .expression_attribute_values(":epoch", n(u64::from(epoch.0)));
         self.update(update).await
+    }
+
+    /// Gives the store a higher level, if no node has registered since `seen` was read.
+    pub async fn raise_level(&self, level: Level, seen: Revision) -> Result<(), StoreError> {
+        let unseen = if seen == Revision::ABSENT {
+            "attribute_not_exists(#changes)"
+        } else {
+            "#changes = :seen"
+        };
+        let lower = "attribute_exists(pk) AND (attribute_not_exists(#level) OR #level < :level)";
+        let values = [
+            (":level", Some(n(u64::from(level.0)))),
+            (":seen", (seen != Revision::ABSENT).then(|| n(seen.0))),
+        ];
+        let values = values.into_iter().filter_map(|(name, value)| Some((name.into(), value?)));
+        let update = self.client.db.update_item();
+        let update = update
+            .update_expression("SET #level = :level")
+            .condition_expression(format!("{lower} AND {unseen}"))
+            .expression_attribute_names("#level", LEVEL)
+            .expression_attribute_names("#changes", CHANGES)
+            .set_expression_attribute_values(Some(values.collect()));
+        if !self.update(update).await? {
+            let now = self.read_meta().await?.map(|own| own.meta.level);
+            if now.is_none_or(|now| now < level) {
+                return Err(StoreError::Unavailable(ANOTHER_STARTED.to_owned()));
+            }
+        }
+        self.set_meta(Meta { level, ..(*self.meta()).clone() });
+        Ok(())
     }
 
     /// Removes the mark of a restore, if the store still has the identity that the restore gave it.

@@ -86,7 +86,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    lease::{Epoch, Key, KeyState, NodeRecord, Nonce, Policies, Revision},
+    lease::{Epoch, Key, KeyState, Level, NodeRecord, Nonce, Policies, Revision},
     telemetry::Metrics,
 };
 
@@ -360,6 +360,10 @@ impl SharedStore for DynamoStore {
 
     fn register(&self, epoch: Epoch) -> StoreFuture<Result<bool, StoreError>> {
         self.run(move |shared| async move { shared.register(epoch).await }, Err)
+    }
+
+    fn raise_level(&self, level: Level, seen: Revision) -> StoreFuture<Result<(), StoreError>> {
+        self.run(move |shared| async move { shared.raise_level(level, seen).await }, Err)
     }
 
     fn raise_epoch(&self, raise: Raise) -> StoreFuture<Result<(), StoreError>> {

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     clock::Clock,
     lease::StoreError,
-    store::{Fresh, Witness},
+    store::{Fresh, Witness, own_level},
     telemetry::Metrics,
 };
 
@@ -31,6 +31,7 @@ pub(super) async fn open(
     let client = Client::new(&options).await?;
     let identity = table::open(&client, options.create_table).await?;
     let own = meta::open(&client, &fresh, &identity).await?;
+    own_level().opens(own.meta.level)?;
     if own.restoring && !options.restore {
         return Err(DynamoOpenError::Restoring { table: client.table });
     }

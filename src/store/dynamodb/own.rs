@@ -5,7 +5,7 @@ use super::{
     table::Identity,
 };
 use crate::{
-    lease::{ClusterSecret, Epoch, Revision},
+    lease::{ClusterSecret, Epoch, Level, Revision},
     store::{Meta, SecretBytes, Witness},
 };
 
@@ -15,6 +15,9 @@ pub(super) const RESTORING_SINCE: &str = "restoring_since_ms";
 
 /// The attribute that counts the nodes that registered and the raises of the epoch.
 pub(super) const CHANGES: &str = "changes";
+
+/// The attribute with the level of a store that is above the first one.
+pub(super) const LEVEL: &str = "level";
 
 /// The store's own record, and the table that it was written for.
 #[derive(Clone, Debug)]
@@ -35,8 +38,11 @@ pub(super) fn parse(item: &Item) -> Result<Own, String> {
     let epoch = layout::number(item, "epoch").and_then(|epoch| u16::try_from(epoch).ok());
     let secret = layout::bytes(item, "secret").and_then(|bytes| <&[u8; 32]>::try_from(bytes).ok());
     let secret = secret.ok_or_else(|| missing("secret of 32 bytes"))?;
+    let level = layout::number(item, LEVEL)
+        .map_or(Level::FIRST, |level| Level(u8::try_from(level).unwrap_or(u8::MAX)));
     let meta = Meta {
         identity,
+        level,
         epoch: Epoch(epoch.ok_or_else(|| missing("epoch"))?),
         created_ms: layout::number(item, "created_ms").unwrap_or(0),
         secret: ClusterSecret::new(secret),

@@ -146,7 +146,7 @@ async fn own_record(
     let finding = match head {
         Ok(head) => match suspicion(&own, identity, witness.as_ref(), head) {
             Some(why) => Finding::failed(CHECK, verify::frozen(&why)),
-            None => Finding::ok(CHECK, verify::identity(own.meta.identity, epoch)),
+            None => verify::identity(own.meta.identity, epoch, own.meta.level),
         },
         Err(why) => Finding::failed(CHECK, format!("the log cannot be read: {why}; {RIGHTS}")),
     };

@@ -8,14 +8,14 @@ use std::{
 };
 
 use super::{
-    super::{Meta, SecretBytes},
+    super::{Meta, SecretBytes, own_level},
     Fresh,
     disk::{Disk, sync_parent},
     error::EmbeddedOpenError,
     frame::{put, u16_at, u32_at, u64_at, u128_at},
     segment::Segment,
 };
-use crate::lease::{ClusterSecret, Epoch, Nonce};
+use crate::lease::{ClusterSecret, Epoch, Level, Nonce};
 
 const META: &str = "META";
 const META_TEMPORARY: &str = "META.tmp";
@@ -28,8 +28,14 @@ const LOST_AND_FOUND: &str = "lost+found";
 const WITNESS: &str = "witness.json";
 
 const MAGIC: &[u8; 8] = b"tenureMT";
-const VERSION: u32 = 1;
+/// The version of the file of a store above the first level: it has one more byte, the level. A program that knows no
+/// levels refuses it.
+const VERSION: u32 = 2;
+const OF_FIRST_LEVEL: u32 = 1;
+/// The length of the file at the first level.
 const META_BYTES: usize = 90;
+/// Where the secret ends.
+const LEVEL_AT: usize = 86;
 
 /// The content of the file `META`.
 #[derive(Clone)]
@@ -38,6 +44,8 @@ pub(super) struct MetaFile {
     /// Identifies the log. A restored backup gets a new identity and keeps this.
     pub log_id: u128,
     pub epoch: Epoch,
+    /// What every program that opens the store can read.
+    pub level: Level,
     pub created_ms: u64,
     pub secret: [u8; 32],
 }
@@ -47,22 +55,29 @@ impl MetaFile {
         Meta {
             identity: self.identity,
             epoch: self.epoch,
+            level: self.level,
             created_ms: self.created_ms,
             secret: ClusterSecret::new(&self.secret),
         }
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut out = vec![0; META_BYTES];
+        let leveled = self.level > Level::FIRST;
+        let mut out = vec![0; META_BYTES + usize::from(leveled)];
+        let end = out.len() - 4;
+        let version = if leveled { VERSION } else { OF_FIRST_LEVEL };
         put(&mut out, 0, MAGIC);
-        put(&mut out, 8, &VERSION.to_le_bytes());
+        put(&mut out, 8, &version.to_le_bytes());
         put(&mut out, 12, &self.identity.0.to_le_bytes());
         put(&mut out, 28, &self.log_id.to_le_bytes());
         put(&mut out, 44, &self.epoch.0.to_le_bytes());
         put(&mut out, 46, &self.created_ms.to_le_bytes());
         put(&mut out, 54, &self.secret);
-        let crc = crc32fast::hash(&out[..META_BYTES - 4]);
-        put(&mut out, META_BYTES - 4, &crc.to_le_bytes());
+        if leveled {
+            out[LEVEL_AT] = self.level.0;
+        }
+        let crc = crc32fast::hash(&out[..end]);
+        put(&mut out, end, &crc.to_le_bytes());
         out
     }
 
@@ -72,27 +87,31 @@ impl MetaFile {
             return Err(corrupt("is not the META of a store"));
         }
         let found = u32_at(bytes, 8).ok_or_else(|| corrupt("is too short"))?;
-        let sound = bytes.len() == META_BYTES
-            && u32_at(bytes, META_BYTES - 4) == Some(crc32fast::hash(&bytes[..META_BYTES - 4]));
+        let fits = [META_BYTES, META_BYTES + 1].contains(&bytes.len());
+        let end = bytes.len().saturating_sub(4);
+        let sound = fits && u32_at(bytes, end) == Some(crc32fast::hash(&bytes[..end]));
         // A file of the right length with a wrong checksum is damaged, whatever version it claims.
-        if found > VERSION && (sound || bytes.len() != META_BYTES) {
+        if found > VERSION && (sound || !fits) {
             return Err(EmbeddedOpenError::NewerVersion {
                 path: path.to_owned(),
                 found,
                 known: VERSION,
             });
         }
-        if bytes.len() != META_BYTES {
+        let leveled = found == VERSION;
+        if bytes.len() != META_BYTES + usize::from(leveled) {
             return Err(corrupt("has the wrong size"));
         }
         if !sound {
             return Err(corrupt("has a wrong checksum"));
         }
+        let level = if leveled { Level(bytes[LEVEL_AT]) } else { Level::FIRST };
         let fields = || {
             Some(Self {
                 identity: Nonce(u128_at(bytes, 12)?),
                 log_id: u128_at(bytes, 28)?,
                 epoch: Epoch(u16_at(bytes, 44)?),
+                level,
                 created_ms: u64_at(bytes, 46)?,
                 secret: *bytes.get(54..)?.first_chunk()?,
             })
@@ -120,10 +139,16 @@ impl Directory {
         refuse_foreign(path)?;
         warn_of_others(path)?;
         let lock = take_lock(path)?;
-        let meta = match read_meta(path)? {
+        let mut meta = match read_meta(path)? {
             Some(meta) => meta,
             None => make_meta(path, fresh, disk)?,
         };
+        own_level().opens(meta.level)?;
+        if meta.level < own_level() {
+            // No other program has the store open, so this one may write all that it knows.
+            meta.level = own_level();
+            write_meta(path, &meta, disk)?;
+        }
         // A process that was killed may have made names that are not durable yet.
         disk.sync_names(path).map_err(EmbeddedOpenError::at(path))?;
         Ok(Self { path: path.to_owned(), meta, lock })
@@ -135,6 +160,7 @@ impl Directory {
         refuse_network(path)?;
         refuse_foreign(path)?;
         let Some(meta) = read_meta(path)? else { return Ok(None) };
+        own_level().opens(meta.level)?;
         let lock = take_lock(path)?;
         Ok(Some(Self { path: path.to_owned(), meta, lock }))
     }
@@ -255,6 +281,7 @@ fn make_meta(dir: &Path, fresh: &Fresh, disk: &dyn Disk) -> Result<MetaFile, Emb
         identity: fresh.identity,
         log_id: fresh.identity.0,
         epoch: Epoch(0),
+        level: own_level(),
         created_ms: fresh.created_ms,
         secret: fresh.secret,
     };
@@ -291,4 +318,34 @@ fn refuse_network(dir: &Path) -> Result<(), EmbeddedOpenError> {
 #[cfg(not(target_os = "linux"))]
 fn refuse_network(_: &Path) -> Result<(), EmbeddedOpenError> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_above_the_first_is_kept_and_the_first_is_as_before_levels() {
+        for (level, version, bytes) in [(1, 1, 90), (2, 2, 91), (255, 2, 91)] {
+            let meta = MetaFile {
+                identity: Nonce(7),
+                log_id: 8,
+                epoch: Epoch(9),
+                level: Level(level),
+                created_ms: 10,
+                secret: [11; 32],
+            };
+            let written = meta.encode();
+            assert_eq!((u32_at(&written, 8), written.len()), (Some(version), bytes));
+            let read = |bytes: &[u8]| MetaFile::decode(bytes, Path::new("META"));
+            let found = read(&written).unwrap();
+            assert_eq!((found.level, found.identity), (Level(level), Nonce(7)));
+            assert_eq!((found.epoch, found.secret), (Epoch(9), [11; 32]));
+            for at in 0..written.len() {
+                let mut damaged = written.clone();
+                damaged[at] ^= 1;
+                assert!(read(&damaged).is_err(), "{at}");
+            }
+        }
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::{io, path::PathBuf};
 
+use crate::lease::LevelError;
+
 /// What to do when the directory is lost.
 const RESTORE: &str = "keep the directory as evidence, and restore a backup into an empty one: \
                        tenure restore --file FILE --raise-epoch";
@@ -49,6 +51,9 @@ pub enum EmbeddedOpenError {
         /// The newest version that this program can read.
         known: u32,
     },
+    /// Another version of the program had the store.
+    #[error(transparent)]
+    Level(#[from] LevelError),
     /// The log is damaged where it once was durable. Opening it would lose writes that were reported committed.
     #[error(
         "{} is damaged at byte {offset} ({why}); it held writes that were reported committed; {RESTORE}",

@@ -19,7 +19,7 @@ use super::{
         Finding, Range,
         verify::{self, Records},
     },
-    directory::Directory,
+    directory::{Directory, MetaFile},
     disk::Disk,
     error::EmbeddedOpenError,
     mark::Mark,
@@ -115,8 +115,8 @@ fn contents(options: &Options, directory: Directory) -> Vec<Finding> {
     if let Err(why) = directory.refuse_half_restored(options.fresh.identity) {
         return vec![Finding::failed("identity", why)];
     }
-    let (identity, epoch) = (directory.meta.identity, directory.meta.epoch);
-    let mut found = vec![Finding::ok("identity", verify::identity(identity, epoch))];
+    let MetaFile { identity, epoch, level, .. } = directory.meta;
+    let mut found = vec![verify::identity(identity, epoch, level)];
     let shared = match read(options, &directory) {
         Ok(shared) => shared,
         Err(why) => {

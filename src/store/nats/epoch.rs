@@ -1,16 +1,16 @@
-//! Reads the store's own record again, and raises its epoch. A higher epoch thaws a frozen store.
+//! Reads the store's own record again, and raises its epoch and its level. A higher epoch thaws a frozen store.
 
 use std::sync::Arc;
 
 use super::{
-    super::{Meta, REGISTERED, RESTORING, ROTATED, Raise, StoreError},
+    super::{ANOTHER_STARTED, Meta, REGISTERED, RESTORING, ROTATED, Raise, StoreError, own_level},
     bucket,
     core::{Core, lock},
     follow, guard,
     link::{Asked, Sent, created, unavailable},
     meta::{self, MetaRecord, MetaState},
 };
-use crate::lease::{Epoch, Revision};
+use crate::lease::{Epoch, Level, Revision};
 
 /// Epochs are below this (R7).
 const END: u16 = 1 << 10;
@@ -38,6 +38,10 @@ pub(super) async fn refresh(core: Arc<Core>) -> Result<Arc<Meta>, StoreError> {
         // The store thaws once the restore has ended.
         core.freeze(RESTORING.to_owned());
         return Err(unavailable(RESTORING));
+    }
+    if let Err(why) = own_level().opens(record.level) {
+        core.freeze(why.to_string());
+        return Err(unavailable(why));
     }
     if core.is_rotated(&record) {
         core.freeze_rotated();
@@ -99,6 +103,7 @@ pub(super) async fn register(core: Arc<Core>, epoch: Epoch) -> Result<bool, Stor
         if record.epoch != epoch {
             return Ok(false);
         }
+        own_level().opens(record.level).map_err(unavailable)?;
         core.metrics.other_writes.increment(1);
         match meta::write(&core.link, revision, &record).await {
             Sent::Stored(_) => return Ok(true),
@@ -135,7 +140,8 @@ pub(super) async fn raise(core: Arc<Core>, raise: Raise) -> Result<(), StoreErro
     let stream_created = created(&info);
     *lock(&core.rotating) = secret;
     let secret = secret.map_or(before.secret, |secret| secret.0);
-    let record = MetaRecord { identity, epoch, secret, stream_created, restoring, ..before };
+    let level = before.level.max(core.meta().level);
+    let record = MetaRecord { identity, epoch, secret, stream_created, restoring, level, ..before };
     core.metrics.other_writes.increment(1);
     match meta::write(&core.link, expected, &record).await {
         Sent::Stored(_) => Ok(()),
@@ -145,6 +151,38 @@ pub(super) async fn raise(core: Arc<Core>, raise: Raise) -> Result<(), StoreErro
             MetaState::Here(_, now) if now.identity == identity => Ok(()),
             _ => Err(why),
         },
+    }
+}
+
+/// Gives the store a higher level, if no node has registered since `seen` was read.
+pub(super) async fn raise_level(
+    core: Arc<Core>,
+    level: Level,
+    seen: Revision,
+) -> Result<(), StoreError> {
+    let (revision, record) = match meta::read(&core.link).await? {
+        MetaState::Here(revision, record) => (revision, record),
+        MetaState::Missing(_) => return Err(unavailable("the store's own record is gone")),
+        MetaState::Damaged(_, why) => {
+            return Err(unavailable(format!("the store's own record {why}")));
+        }
+    };
+    if record.level >= level {
+        core.set_meta(Meta { level: record.level, ..(*core.meta()).clone() });
+        return Ok(());
+    }
+    if revision != seen {
+        return Err(unavailable(ANOTHER_STARTED));
+    }
+    core.metrics.other_writes.increment(1);
+    match meta::write(&core.link, revision, &MetaRecord { level, ..record }).await {
+        Sent::Stored(_) => {
+            core.set_meta(Meta { level, ..(*core.meta()).clone() });
+            Ok(())
+        }
+        Sent::WrongLast => Err(unavailable(ANOTHER_STARTED)),
+        // Whether it was written shows the next time.
+        Sent::Refused(why) | Sent::Unknown(why) => Err(why),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::lease::LevelError;
+
 /// The oldest usable server. Earlier ones lose or reorder writes of a replicated stream.
 pub(super) const OLDEST_SERVER: (i64, i64, i64) = (2, 10, 23);
 
@@ -54,6 +56,9 @@ pub enum NatsOpenError {
         /// What is wrong with the record.
         why: String,
     },
+    /// Another version of the program serves the bucket, or served it.
+    #[error(transparent)]
+    Level(#[from] LevelError),
     /// A restore into the bucket was begun and has not ended.
     #[error(
         "a restore into the bucket {bucket:?} was cut off, or is under way: the bucket is \

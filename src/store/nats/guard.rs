@@ -6,7 +6,7 @@ use async_nats::jetstream::stream::{ClusterInfo, PeerInfo};
 use tokio::time::sleep;
 
 use super::{
-    super::{RESTORING, ROTATED},
+    super::{RESTORING, ROTATED, own_level},
     core::{Core, lock},
     follow,
     link::{Asked, created},
@@ -138,7 +138,10 @@ impl Watch {
             Ok(MetaState::Here(_, now)) if now.identity != known.identity => {
                 Look::Wrong("it is another store than before".to_owned())
             }
-            Ok(MetaState::Here(..)) => Look::Fine,
+            Ok(MetaState::Here(_, now)) => match own_level().opens(now.level) {
+                Ok(()) => Look::Fine,
+                Err(why) => Look::Wrong(why.to_string()),
+            },
         }
     }
 

@@ -122,28 +122,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::lease::{Epoch, KeyState, Moment, Nonce};
+    use crate::lease::{Epoch, Nonce};
 
     fn write(key: &str) -> Write {
-        let record = Record {
-            nonce: Nonce(1),
-            node: Nonce(2),
-            epoch: Epoch(3),
-            written: Moment::ZERO,
-            state: KeyState::Free,
-            seq: 0,
-            tenure: None,
-            previous: None,
-            value: None,
-            floor_ms: 0,
-            pins: Box::default(),
-            offer: None,
-            revocation: None,
-            fences_and_delay: None,
-            request_marks: Box::default(),
-            handover: None,
-            spec: None,
-        };
+        let record =
+            Record { nonce: Nonce(1), node: Nonce(2), epoch: Epoch(3), ..Record::absent() };
         let (key, record) = (Key::new(key).unwrap(), Arc::new(record));
         Write { key, expected: Revision(9), record, changes: Vec::new() }
     }

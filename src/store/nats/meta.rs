@@ -10,12 +10,15 @@ use super::{
     link::{Last, Link, Sent},
     message,
 };
-use crate::lease::{ClusterSecret, Epoch, Nonce, Revision, StoreError};
+use crate::lease::{ClusterSecret, Epoch, Level, Nonce, Revision, StoreError};
 
 const VERSION: u8 = 1;
 /// The format version of the record while a restore fills the store. A program that does not know it refuses the
 /// store.
 const RESTORING: u8 = 2;
+/// The format version of the record of a store above the first level: [`MetaRecord`], its level, and whether a restore
+/// fills the store. A program that knows no levels refuses the store. What later programs add at the end is not read.
+const LEVELED: u8 = 3;
 
 /// The record as it is stored.
 #[derive(Clone, Serialize, Deserialize)]
@@ -30,6 +33,9 @@ pub(super) struct MetaRecord {
     /// A restore was begun and has not ended.
     #[serde(skip)]
     pub restoring: bool,
+    /// What every program that opens the store can read.
+    #[serde(skip)]
+    pub level: Level,
 }
 
 impl fmt::Debug for MetaRecord {
@@ -54,22 +60,31 @@ pub(super) enum MetaState {
 impl MetaRecord {
     pub fn fresh(fresh: &Fresh, stream_created: i128) -> Self {
         let Fresh { identity, secret, created_ms } = *fresh;
-        let epoch = Epoch::default();
-        Self { identity, epoch, secret, created_ms, stream_created, restoring: false }
+        let (epoch, level, restoring) = (Epoch::default(), Level::FIRST, false);
+        Self { identity, epoch, secret, created_ms, stream_created, restoring, level }
     }
 
     pub fn meta(&self) -> Meta {
         Meta {
             identity: self.identity,
             epoch: self.epoch,
+            level: self.level,
             created_ms: self.created_ms,
             secret: ClusterSecret::new(&self.secret),
         }
     }
 
     fn encode(&self) -> Vec<u8> {
-        let mut out = vec![if self.restoring { RESTORING } else { VERSION }];
+        let version = match (self.level, self.restoring) {
+            (Level::FIRST, false) => VERSION,
+            (Level::FIRST, true) => RESTORING,
+            _ => LEVELED,
+        };
+        let mut out = vec![version];
         postcard::to_io(self, &mut out).expect("numbers and bytes are always serialisable");
+        if version == LEVELED {
+            out.extend([self.level.0, u8::from(self.restoring)]);
+        }
         let crc = crc32fast::hash(&out);
         out.extend_from_slice(&crc.to_le_bytes());
         out
@@ -86,8 +101,14 @@ impl MetaRecord {
                 let record: Self = read.map_err(|why| format!("is malformed: {why}"))?;
                 Ok(Self { restoring: *version == RESTORING, ..record })
             }
+            Some((&LEVELED, rest)) => {
+                let read = postcard::from_bytes(rest);
+                let (record, level, restoring): (Self, Level, bool) =
+                    read.map_err(|why| format!("is malformed: {why}"))?;
+                Ok(Self { level, restoring, ..record })
+            }
             Some((version, _)) => {
-                Err(format!("has version {version}, and this program knows {RESTORING}"))
+                Err(format!("has version {version}, and this program knows {LEVELED}"))
             }
             None => Err("is truncated".to_owned()),
         }
@@ -139,6 +160,16 @@ mod tests {
         let read = MetaRecord::decode(&marked).unwrap();
         assert_eq!((read.restoring, read.identity), (true, Nonce(7)));
         assert!(!format!("{record:?}").contains("9, 9"));
+        for restoring in [false, true] {
+            let leveled = MetaRecord { level: Level(2), restoring, ..record.clone() };
+            let mut bytes = leveled.encode();
+            let read = MetaRecord::decode(&bytes).unwrap();
+            assert_eq!((bytes[0], read.level, read.restoring), (LEVELED, Level(2), restoring));
+            bytes.truncate(bytes.len() - 4);
+            bytes.extend(b"added");
+            bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+            assert_eq!(MetaRecord::decode(&bytes).unwrap().level, Level(2), "added to later");
+        }
         for cut in 0..bytes.len() {
             assert!(MetaRecord::decode(&bytes[..cut]).is_err());
         }

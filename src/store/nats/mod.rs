@@ -68,7 +68,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    lease::{Epoch, Key, KeyState, NodeRecord, Nonce, Policies, Revision},
+    lease::{Epoch, Key, KeyState, Level, NodeRecord, Nonce, Policies, Revision},
     telemetry::Metrics,
 };
 
@@ -305,6 +305,10 @@ impl SharedStore for NatsStore {
 
     fn raise_epoch(&self, raise: Raise) -> StoreFuture<Result<(), StoreError>> {
         self.core.run(epoch::raise(Arc::clone(&self.core), raise), unread)
+    }
+
+    fn raise_level(&self, level: Level, seen: Revision) -> StoreFuture<Result<(), StoreError>> {
+        self.core.run(epoch::raise_level(Arc::clone(&self.core), level, seen), unread)
     }
 
     fn end_restore(&self) -> StoreFuture<Result<(), StoreError>> {

@@ -7,7 +7,7 @@ use async_nats::jetstream::stream::Info;
 use tokio::{sync::oneshot, time::timeout};
 
 use super::{
-    super::{Fresh, Witness},
+    super::{Fresh, Witness, own_level},
     bucket, connect,
     core::{Core, MAX_ON_THEIR_WAY},
     error::NatsOpenError,
@@ -102,6 +102,7 @@ async fn start(opening: Opening) -> Result<Arc<Core>, NatsOpenError> {
          always }}); without it a power failure of all copies at once loses acknowledged writes"
     );
     let origin = own_record(&link, &fresh, created(&info), &metrics).await?;
+    own_level().opens(origin.level)?;
     if origin.restoring && !options.restore {
         return Err(NatsOpenError::Restoring { bucket: options.bucket });
     }

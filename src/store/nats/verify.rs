@@ -206,7 +206,7 @@ async fn own_record(
     let backwards = witness.and_then(|seen| guard::went_backwards(&seen, &record, last));
     let finding = match other.or(backwards) {
         Some(why) => Finding::failed(CHECK, verify::frozen(&why)),
-        None => Finding::ok(CHECK, verify::identity(record.identity, record.epoch)),
+        None => verify::identity(record.identity, record.epoch, record.level),
     };
     (Some(record.epoch), finding)
 }

@@ -2,8 +2,8 @@
 
 use tenure::lease::{
     Behavior, ChangeKind, Check, CheckKind, Ended, Epoch, Fence, FenceWhen, FencesAndDelay,
-    Handover, KeyState, Moment, NodeRecord, NodeState, Nonce, Offer, OnFenceFailure, Owner, Record,
-    RequestMark, Revocation, SessionRef, SessionSpec, Tenure, Token,
+    Handover, KeyState, Level, Moment, NodeRecord, NodeState, Nonce, Offer, OnFenceFailure, Owner,
+    Record, RequestMark, Revocation, SessionRef, SessionSpec, Tenure, Token,
 };
 
 /// Their names and bytes: what the target is to take them for, then the record without its checksum.
@@ -117,6 +117,7 @@ fn full() -> Record {
         request_marks: Box::new([RequestMark { id: 5, body: 6, grant_nonce: Nonce(7) }]),
         handover: Some(Box::new(Handover { reason: "r".into(), actor: "a".into(), span_ms: 4 })),
         spec: Some(Box::new(spec())),
+        ..Record::absent()
     }
 }
 
@@ -152,5 +153,6 @@ fn node() -> NodeRecord {
         unseen: false,
         place: 1 << 40,
         rules: u64::MAX,
+        level: Level(2),
     }
 }

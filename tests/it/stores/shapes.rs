@@ -123,6 +123,7 @@ impl Shapes {
                 Box::new(Handover { reason, actor, span_ms: s.number() })
             }),
             spec: self.some(|s| Box::new(s.spec())),
+            ..Record::absent()
         }
     }
 
@@ -190,7 +191,7 @@ impl Shapes {
                 span_ms: u64::MAX,
             })),
             // A session's record has no value.
-            spec: None,
+            ..Record::absent()
         })
     }
 }

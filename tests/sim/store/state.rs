@@ -7,7 +7,7 @@ use std::{
 
 use tenure::{
     lease::{
-        Change, ClusterSecret, CodecError, Epoch, FenceWhen, Key, NodeRecord, Nonce, Record,
+        Change, ClusterSecret, CodecError, Epoch, FenceWhen, Key, Level, NodeRecord, Nonce, Record,
         Revision, Token,
     },
     store::{Committed, Found, FoundNode, Meta, Position, Write},
@@ -111,7 +111,8 @@ fn reread(record: &Record) -> Result<Arc<Record>, CodecError> {
 impl Data {
     pub fn new(identity: Nonce) -> Self {
         let secret = ClusterSecret::new(&SECRET);
-        let meta = Meta { identity, epoch: Epoch(0), created_ms: 1_000, secret };
+        let (epoch, level) = (Epoch(0), Level::FIRST);
+        let meta = Meta { identity, epoch, level, created_ms: 1_000, secret };
         Self {
             items: BTreeMap::new(),
             nodes: BTreeMap::new(),

@@ -66,8 +66,7 @@ fn record(seq: u64, nonce: u128) -> Record {
         revocation: None,
         fences_and_delay: None,
         request_marks: Box::new([]),
-        handover: None,
-        spec: None,
+        ..Record::absent()
     }
 }
 

@@ -18,8 +18,8 @@ pub use oracle::{Oracle, Verdict};
 pub use policy::*;
 use tenure::lease::{
     Alarm, Call, Change, ChangeKind, ClusterSecret, Effect, Env, FenceRun, Inherited, Input, Key,
-    Lease, LeaseId, Loaded, Moment, Mutant, NodeContext, Nonce, PromiseCell, Record, Request,
-    Rules, StoreError, WriteEffect,
+    Lease, LeaseId, Level, Loaded, Moment, Mutant, NodeContext, Nonce, PromiseCell, Record,
+    Request, Rules, StoreError, WriteEffect,
 };
 pub use who::Who;
 
@@ -95,6 +95,7 @@ pub fn context(broken: Option<Mutant>) -> NodeContext {
         frozen: false,
         peers: None,
         epoch: EPOCH,
+        level: Level::FIRST,
         secret: ClusterSecret::new(&[7; 32]),
         waiters_per_key: 4,
         inflight_per_key: 3,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenure::{
-    lease::{Epoch, Moment, NodeRecord, NodeState, Nonce, Revision},
+    lease::{Epoch, Level, Moment, NodeRecord, NodeState, Nonce, Revision},
     store::{LeaseStore, NodeOutcome, SharedStore},
 };
 
@@ -27,6 +27,7 @@ fn record(incarnation: Nonce) -> NodeRecord {
         unseen: false,
         place: 5,
         rules: 6,
+        level: Level(7),
     }
 }
 
