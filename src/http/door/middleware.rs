@@ -181,15 +181,15 @@ async fn refuse(
     if serving.is_some_and(|serving| serving.is_last()) || closes {
         response.head_mut().set_connection_type(ConnectionType::Close);
     }
-    let mut mark = |name| {
+    let mut mark = |name, value: u8| {
         let name = header::HeaderName::from_static(name);
-        response.headers_mut().insert(name, header::HeaderValue::from_static("1"));
+        response.headers_mut().insert(name, header::HeaderValue::from(u16::from(value)));
     };
     if is_forged {
-        mark(UNPROVEN);
+        mark(UNPROVEN, Seal::newest());
     }
     if is_shed && request.extensions().contains::<Sealed>() {
-        mark(SHED);
+        mark(SHED, 1);
     }
     keep_nothing(&mut response);
     // Calls beyond a limit could fill the log.

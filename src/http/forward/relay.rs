@@ -48,10 +48,12 @@ pub async fn send(
     let answered = match app.forwarder.send(app.manager.incarnation(), home, carried).await {
         // The other node did nothing, and the caller is not at fault.
         Ok(answer) if answer.headers().contains_key(UNPROVEN) => {
+            let knows = answer.headers().get(UNPROVEN).and_then(|known| known.to_str().ok());
             tracing::warn!(
                 url = home.url.as_deref(),
-                "a node rejects forwarded calls: check that both nodes use the same store and version, and that its \
-                 node.advertise_url is its own URL"
+                knows_seal = knows,
+                "a node rejects forwarded calls: check that both nodes use the same store, that their versions are at \
+                 most one release apart, and that its node.advertise_url is its own URL"
             );
             answer.error_for_status()
         }

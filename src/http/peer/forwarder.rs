@@ -1,7 +1,8 @@
 //! The client for calls to other nodes.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -34,6 +35,8 @@ const COPIED: [&str; 2] = ["x-request-id", "traceparent"];
 pub struct Forwarder {
     client: reqwest::Client,
     seal: Arc<Seal>,
+    /// The nodes that know only older versions of the seal, by incarnation, and the version that each gets.
+    older: Mutex<HashMap<Nonce, u8>>,
     /// When the last warning about a node that cannot be trusted was logged.
     warned: Mutex<Option<Moment>>,
 }
@@ -47,7 +50,8 @@ impl Forwarder {
         let client = tls::http(tls).connect_timeout(CONNECT).timeout(ANSWER).tcp_nodelay(true);
         // A redirect would send a call and its secrets to whatever server it names.
         let client = client.redirect(reqwest::redirect::Policy::none());
-        Ok(Self { client: client.build()?, seal, warned: Mutex::default() })
+        let (older, warned) = (Mutex::default(), Mutex::default());
+        Ok(Self { client: client.build()?, seal, older, warned })
     }
 
     /// Whether the next warning is due. There may be thousands of calls per second.
@@ -90,7 +94,7 @@ impl Forwarder {
         Some(carried)
     }
 
-    /// Seals a call, and sends it.
+    /// Seals a call, and sends it: to a node that does not know the version of the seal once more, in an older one.
     pub(in crate::http) async fn send(
         &self,
         from: Nonce,
@@ -98,8 +102,25 @@ impl Forwarder {
         carried: reqwest::RequestBuilder,
     ) -> Result<reqwest::Response, reqwest::Error> {
         let mut request = carried.build()?;
-        self.seal.seal(from, home.url.as_deref().unwrap_or_default(), &mut request);
-        self.client.execute(request).await
+        let url = home.url.as_deref().unwrap_or_default();
+        let version = self.older().get(&home.node).copied().unwrap_or_else(Seal::newest);
+        let again = self.seal.has_older(version).then(|| request.try_clone()).flatten();
+        self.seal.seal_in(version, from, url, &mut request);
+        let answer = self.client.execute(request).await?;
+        let older = self.seal.falls_back(version, answer.headers());
+        let (Some(older), Some(mut again)) = (older, again) else { return Ok(answer) };
+        tracing::info!(
+            url,
+            version = older,
+            "a node knows only older versions of calls between nodes"
+        );
+        self.older().insert(home.node, older);
+        self.seal.seal_in(older, from, url, &mut again);
+        self.client.execute(again).await
+    }
+
+    fn older(&self) -> MutexGuard<'_, HashMap<Nonce, u8>> {
+        self.older.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

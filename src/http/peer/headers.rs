@@ -17,5 +17,6 @@ pub const WAITED: &str = "x-tenure-waited-ms";
 pub const MOVED: &str = "x-tenure-moved";
 /// On the answer to a forwarded request: the node has too much to do, and refused it before it did anything.
 pub const SHED: &str = "x-tenure-shed";
-/// On an answer: the call claims to be forwarded, but does not prove that a node of the same store forwarded it.
+/// On an answer: the call claims to be forwarded, but does not prove that a node of the same store forwarded it. Nothing
+/// was done. The value is the newest version of the proof that the node knows.
 pub const UNPROVEN: &str = "x-tenure-unproven";

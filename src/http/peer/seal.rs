@@ -5,9 +5,14 @@
 //!
 //! Does not guarantee: that forwarded calls are confidential.
 //!
+//! A proof names the version of its format. A node that does not know it rejects the call before it does anything, and
+//! names the newest version that it knows ([`UNPROVEN`]). The sender then seals the call in an older version, if it has
+//! one.
+//!
 //! Assumes: no two processes use the same incarnation.
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
@@ -21,7 +26,11 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 
-use super::headers::{FORWARDED, FORWARDED_FOR, PART, PLACE, PRINCIPAL, WAITED};
+#[cfg(feature = "testing")]
+#[path = "../../../tests/doors/seal_versions.rs"]
+mod door;
+
+use super::headers::{FORWARDED, FORWARDED_FOR, PART, PLACE, PRINCIPAL, UNPROVEN, WAITED};
 use crate::{
     access::Broken,
     clock::Clock,
@@ -36,8 +45,9 @@ pub const SEALED: [HeaderName; 5] = [
     HeaderName::from_static(WAITED),
     HeaderName::from_static(PRINCIPAL),
 ];
-/// The version of the proof's format.
-const VERSION: &str = "v1";
+/// The versions of the proof's format that this program writes and reads, newest first. A version is read for as long as
+/// nodes that write no newer one may live.
+const VERSIONS: &[u8] = &[1];
 /// The number of a node's requests that may overtake an earlier one.
 const WINDOW: u64 = 8192;
 /// After this silence of a node, its requests may no longer overtake each other. A request is under way for seconds at
@@ -47,6 +57,7 @@ const SILENCE: Duration = Duration::from_secs(600);
 /// Seals the requests that this node forwards, and checks the requests that are forwarded to it.
 pub struct Seal {
     key: Hmac<Sha256>,
+    versions: Cow<'static, [u8]>,
     url: String,
     sent: AtomicU64,
     heard: Mutex<Heard>,
@@ -77,6 +88,7 @@ impl Seal {
     pub fn new(secret: &ClusterSecret, url: &str, clock: Arc<dyn Clock>) -> Self {
         Self {
             key: secret.key_of("tenure forward 1"),
+            versions: versions(),
             url: url.to_owned(),
             sent: AtomicU64::new(0),
             heard: Mutex::default(),
@@ -84,8 +96,30 @@ impl Seal {
         }
     }
 
-    /// Seals a request to the node at `to`.
+    /// The newest version that this program knows.
+    pub fn newest() -> u8 {
+        versions().first().copied().unwrap_or_default()
+    }
+
+    /// The version in which to send a call again, after an answer to one in `version`. `None`: the answer is the call's,
+    /// or the node that gave it knows no version that this program writes.
+    pub fn falls_back(&self, version: u8, answer: &reqwest::header::HeaderMap) -> Option<u8> {
+        let known: u8 = answer.get(UNPROVEN)?.to_str().ok()?.parse().ok()?;
+        self.versions.iter().copied().find(|older| *older < version && *older <= known)
+    }
+
+    /// Whether there is a version before this one.
+    pub fn has_older(&self, version: u8) -> bool {
+        self.versions.iter().any(|older| *older < version)
+    }
+
+    /// Seals a request to the node at `to`, in the newest version.
     pub fn seal(&self, from: Nonce, to: &str, request: &mut reqwest::Request) {
+        self.seal_in(Self::newest(), from, to, request);
+    }
+
+    /// Seals a request to the node at `to`.
+    pub fn seal_in(&self, version: u8, from: Nonce, to: &str, request: &mut reqwest::Request) {
         let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
         let body = digest(request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default());
         let url = request.url();
@@ -93,7 +127,7 @@ impl Seal {
         let base = to.split_once("://").map_or(to, |(_, rest)| rest);
         let base = base.find('/').map_or("", |at| base[at..].trim_end_matches('/'));
         let path = url.path().strip_prefix(base).unwrap_or(url.path());
-        let claim = Claim { from, number, body };
+        let claim = Claim { version, from, number, body };
         let said = |name: &HeaderName| request.headers().get(name.as_str()).map(|v| v.as_bytes());
         let method = request.method().as_str();
         let tag = self.tag(&claim, to, method, &[path, &query].concat(), said).finalize();
@@ -113,7 +147,9 @@ impl Seal {
             let claims = SEALED.iter().any(|name| headers.contains_key(name));
             return if claims { Err(Forged) } else { Ok(None) };
         };
-        let (claim, tag) = proof.to_str().ok().and_then(Claim::read).ok_or(Forged)?;
+        let known = |(claim, _): &(Claim, _)| self.versions.contains(&claim.version);
+        let read = proof.to_str().ok().and_then(Claim::read).filter(known);
+        let (claim, tag) = read.ok_or(Forged)?;
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
         let said = |name: &HeaderName| headers.get(name).map(|value| value.as_bytes());
         let mac = self.tag(&claim, &self.url, request.method().as_str(), path, said);
@@ -157,6 +193,7 @@ impl Seal {
 pub struct Forged;
 
 struct Claim {
+    version: u8,
     from: Nonce,
     number: u64,
     body: [u8; 32],
@@ -164,7 +201,8 @@ struct Claim {
 
 impl Claim {
     fn text(&self) -> String {
-        format!("{VERSION}.{}.{}.{}", self.from, self.number, BASE64.encode(self.body))
+        let Self { version, from, number, body } = self;
+        format!("v{version}.{from}.{number}.{}", BASE64.encode(body))
     }
 
     fn with(&self, tag: &[u8]) -> String {
@@ -173,13 +211,21 @@ impl Claim {
 
     fn read(proof: &str) -> Option<(Self, [u8; 32])> {
         let mut parts = proof.split('.');
-        let version = parts.next()?;
+        let version = parts.next()?.strip_prefix('v')?.parse().ok()?;
         let from = Nonce(u128::from_str_radix(parts.next()?, 16).ok()?);
         let number = parts.next()?.parse().ok()?;
         let (body, tag) = (decode(parts.next()?)?, decode(parts.next()?)?);
-        let whole = version == VERSION && parts.next().is_none();
-        whole.then_some((Self { from, number, body }, tag))
+        parts.next().is_none().then_some((Self { version, from, number, body }, tag))
     }
+}
+
+/// [`VERSIONS`], unless a test sets others.
+fn versions() -> Cow<'static, [u8]> {
+    #[cfg(feature = "testing")]
+    if let Some(versions) = door::versions() {
+        return versions.into();
+    }
+    VERSIONS.into()
 }
 
 fn digest(body: &[u8]) -> [u8; 32] {
@@ -350,6 +396,47 @@ mod tests {
             assert!(matches!(b.open(&request), Err(Forged)), "{proof:?}");
         }
         assert!(b.open(&request).is_ok(), "the true one");
+    }
+
+    /// The program of a later release, which knows one more version.
+    fn later(url: &str) -> Seal {
+        Seal { versions: vec![2, 1].into(), ..seal(1, url) }
+    }
+
+    #[test]
+    fn a_call_in_a_version_that_is_not_known_is_rejected_and_sent_again_in_an_older_one() {
+        let (a, b) = (later("http://127.0.0.1:1"), seal(1, URL));
+        let mut call = passed_on(&a, "{}");
+        a.seal_in(2, Nonce(7), URL, &mut call);
+        let request = arrives(&call, "POST", "/v1/acquire?a=b", "10.0.0.7");
+        assert!(matches!(b.open(&request), Err(Forged)), "it is not known");
+        let answer = |known: &'static str| {
+            let known = reqwest::header::HeaderValue::from_static(known);
+            reqwest::header::HeaderMap::from_iter([(
+                reqwest::header::HeaderName::from_static(UNPROVEN),
+                known,
+            )])
+        };
+        assert_eq!(a.falls_back(2, &answer("1")), Some(1));
+        a.seal_in(1, Nonce(7), URL, &mut call);
+        let request = arrives(&call, "POST", "/v1/acquire?a=b", "10.0.0.7");
+        assert!(b.open(&request).is_ok_and(|sealed| sealed.is_some()));
+        assert_eq!(a.falls_back(1, &answer("1")), None, "there is none before it");
+        assert_eq!(a.falls_back(2, &answer("0")), None, "the node knows none of them");
+        assert_eq!(a.falls_back(2, &reqwest::header::HeaderMap::new()), None, "it is an answer");
+        assert!(a.has_older(2) && !a.has_older(1) && !b.has_older(1));
+        // Both versions are read as long as both may be written.
+        let of_both = later(URL);
+        for version in [1, 2] {
+            a.seal_in(version, Nonce(7), URL, &mut call);
+            let request = arrives(&call, "POST", "/v1/acquire?a=b", "10.0.0.7");
+            assert!(of_both.open(&request).is_ok_and(|sealed| sealed.is_some()), "{version}");
+        }
+        // The version is part of what is proven.
+        let proof = call.headers()[FORWARDED].to_str().expect("text").replacen("v2", "v1", 1);
+        call.headers_mut().insert(FORWARDED, proof.parse().expect("a header"));
+        let request = arrives(&call, "POST", "/v1/acquire?a=b", "10.0.0.7");
+        assert!(matches!(later(URL).open(&request), Err(Forged)));
     }
 
     #[test]
