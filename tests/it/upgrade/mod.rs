@@ -1,7 +1,9 @@
 //! This program and the one of the release before it (`previous` names it, `make previous` builds it): side by side on one
 //! store, one after the other on one directory, forwards and back.
 
+mod calls;
 mod embedded;
+mod level;
 mod sessions;
 mod shared;
 mod told;

@@ -1,0 +1,65 @@
+//! A node that knows a later version of calls between nodes speaks the earlier one to nodes that know no other.
+
+use serde_json::json;
+
+use crate::{
+    nodes::pair::{ENVIRONMENT, Pair, acquire, heartbeat_until_answered},
+    support::{clock::eventually, node::Node},
+};
+
+/// What makes a program of a later release.
+const LATER: (&str, &str) = ("TENURE_TEST_SEAL", "2,1");
+/// What makes one that knows this version no more.
+const MUCH_LATER: (&str, &str) = ("TENURE_TEST_SEAL", "3,2");
+
+/// One more node on the pair's store.
+async fn join(pair: &Pair, name: &str, seal: (&str, &str)) -> Node {
+    let environment = [&ENVIRONMENT[..], &[seal]].concat();
+    let mut node = Node::new(name, &pair.sets, &environment).configured(&pair.settings());
+    node.start().await;
+    node
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_later_version_is_not_spoken_to_a_node_that_does_not_know_it() {
+    let pair = Pair::nats().await;
+    let later = join(&pair, "later", LATER).await;
+    let at_a = acquire(&pair.a, "at-a", "w", 60_000).await;
+    for _ in 0..3 {
+        let (status, beat) = heartbeat_until_answered(&later, &at_a).await;
+        assert_eq!((status, &beat["token"]), (200, &json!(at_a.token)), "{beat}");
+    }
+    let said = later.said();
+    let fell_back = said.matches("knows only older versions of calls between nodes").count();
+    assert_eq!(fell_back, 1, "it remembers: {said}");
+    assert!(!said.contains("rejects forwarded calls"), "{said}");
+    // The other way, the older version is spoken and understood.
+    let at_later = acquire(&later, "at-later", "w", 60_000).await;
+    let (status, beat) = heartbeat_until_answered(&pair.a, &at_later).await;
+    assert_eq!(status, 200, "{beat}");
+    // Two that know the later version speak it.
+    let other = join(&pair, "other", LATER).await;
+    let (status, beat) = heartbeat_until_answered(&other, &at_later).await;
+    assert_eq!(status, 200, "{beat}");
+    assert!(!other.said().contains("knows only older versions"), "{}", other.said());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_without_a_common_version_say_so_and_nothing_is_lost() {
+    let pair = Pair::nats().await;
+    let stranger = join(&pair, "stranger", MUCH_LATER).await;
+    let at_a = acquire(&pair.a, "at-a", "w", 60_000).await;
+    eventually("the home node cannot be reached", async || {
+        let (status, refused) = stranger.post("/v1/heartbeat", &at_a.proof()).await;
+        assert_eq!(status, 503, "{refused}");
+        refused["code"] == "home-unreachable"
+    })
+    .await;
+    let said = stranger.said();
+    assert!(
+        said.contains("rejects forwarded calls") && said.contains("one release apart"),
+        "{said}"
+    );
+    let (status, beat) = pair.a.post("/v1/heartbeat", &at_a.proof()).await;
+    assert_eq!(status, 200, "its home node serves it: {beat}");
+}
