@@ -72,14 +72,8 @@ impl BackupArgs {
     ) -> anyhow::Result<(u64, u64)> {
         let meta = store.meta();
         let secret = store.secret_bytes().context("this kind of store cannot be backed up")?;
-        let header = Header::new(
-            settings.store.kind.as_str(),
-            meta.identity.to_string(),
-            meta.epoch,
-            meta.created_ms,
-            rfc3339(surroundings.clock.wall_ms()),
-            secret,
-        );
+        let written_at = rfc3339(surroundings.clock.wall_ms());
+        let header = Header::new(settings.store.kind.as_str(), &meta, written_at, secret);
         let mut writer = Writer::create(self.file.as_deref(), &header)?;
         let (bar, mut skipped) = (progress(None), 0);
         let mut pages = Pages::of(store, "", PAGE);

@@ -13,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::private_file;
 use crate::{
-    lease::{Epoch, Key, Record, Revision},
-    store::SecretBytes,
+    lease::{Epoch, Key, Level, Record, Revision},
+    store::{Meta, SecretBytes, own_level},
 };
 
 /// The version of the format that this program writes.
@@ -30,6 +30,9 @@ pub(super) struct Header {
     pub(super) kind: String,
     pub(super) identity: String,
     pub(super) epoch: u16,
+    /// The level of the store: what a program must know to read the records.
+    #[serde(default, skip_serializing_if = "Level::is_first")]
+    pub(super) level: Level,
     /// When the store was created, in milliseconds since 1970.
     pub(super) created_ms: u64,
     pub(super) written_at: String,
@@ -48,20 +51,14 @@ impl std::fmt::Debug for HexSecret {
 }
 
 impl Header {
-    pub(super) fn new(
-        kind: &str,
-        identity: String,
-        epoch: Epoch,
-        created_ms: u64,
-        written_at: String,
-        secret: SecretBytes,
-    ) -> Self {
+    pub(super) fn new(kind: &str, meta: &Meta, written_at: String, secret: SecretBytes) -> Self {
         Self {
             tenure_backup: VERSION,
             kind: kind.to_owned(),
-            identity,
-            epoch: epoch.0,
-            created_ms,
+            identity: meta.identity.to_string(),
+            epoch: meta.epoch.0,
+            level: meta.level,
+            created_ms: meta.created_ms,
             written_at,
             secret: HexSecret(hex(&secret.0)),
         }
@@ -201,6 +198,7 @@ impl Backup {
         let mut lines = Lines::new(&file)?;
         let header = lines.header()?;
         header.secret()?;
+        own_level().opens(header.level).context("a later version wrote it")?;
         let (mut epoch, mut keys) = (Epoch(header.epoch), 0);
         while let Some((_, record)) = lines.item()? {
             epoch = epoch.max(record.epoch).max(record.token(Revision::ABSENT).epoch());

@@ -162,8 +162,15 @@ async fn begin(
     }
     check_secret(settings, store, backup)?;
     let epoch = raise::above(backup.epoch.max(opened.epoch()), wanted)?;
-    if store.shared().is_some() {
+    if let Some(shared) = store.shared() {
         raise::shared(store, surroundings, epoch, Change::Restore).await?;
+        let level = backup.header.level;
+        if !level.is_first() {
+            // No node lives. Those that start later must be able to read the records.
+            let seen = shared.own_revision().await.context("the store cannot be read")?;
+            let raised = shared.raise_level(level, seen).await;
+            raised.context("the store cannot be given the level of the backup")?;
+        }
     }
     Ok((epoch, rest))
 }

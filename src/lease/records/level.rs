@@ -49,6 +49,12 @@ impl Level {
     /// The level of programs that say nothing of levels.
     pub const FIRST: Self = Self(1);
 
+    /// Whether programs that say nothing of levels know it.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        *self == Self::FIRST
+    }
+
     /// Whether a program of this level may open a store that has the level `store`.
     ///
     /// # Errors

@@ -146,6 +146,23 @@ async fn a_new_field_appears_when_all_nodes_know_it(store: &Store) {
     store.refuses_the_first_level();
 }
 
+/// A program that does not know the new field does not restore it, and does not open what it was restored into.
+fn a_backup_brings_its_level_along(store: &Store) {
+    let file = store.dir.path().join("backup.jsonl").display().to_string();
+    let done = store.command("2", &["backup", "--file", &file]).status().expect("it runs");
+    assert!(done.success());
+    let server = Server::start();
+    let other = Store::nats(&server);
+    let restore = ["restore", "--file", &file, "--raise-epoch"];
+    let refused = other.command("1", &restore).output().expect("it runs");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("levels up to 1"), "{said}");
+    let done = other.command("2", &restore).output().expect("it runs");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    other.refuses_the_first_level();
+    assert_eq!(other.novelties(), store.novelties());
+}
+
 /// A node that was away while the others went on without it grants nothing when it comes back.
 async fn a_node_that_slept_through_the_rise_stops_to_serve(store: &Store) {
     let (mut old, mut new) = (store.node("old", "1"), store.node("new", "2"));
@@ -180,6 +197,7 @@ async fn on_a_bucket_a_new_field_appears_when_all_nodes_know_it() {
     let server = Server::start();
     let store = Store::nats(&server);
     a_new_field_appears_when_all_nodes_know_it(&store).await;
+    a_backup_brings_its_level_along(&store);
     // The release before levels refuses the store as well.
     let mut serve = Version::Previous.command();
     serve.args(["serve", "--listen", "127.0.0.1:0"]);
