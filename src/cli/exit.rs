@@ -68,7 +68,7 @@ impl Exit {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::Other => "any other failure",
+            Self::Other => "any other failure; `store verify`: a check failed",
             Self::Usage => "usage: the command line or the request is wrong",
             Self::Data => "`audit verify`: the chain of lines is broken",
             Self::Unknown => "no such key, session, pool or path",

@@ -35,7 +35,7 @@ const PAGE: usize = 1000;
 /// Checks the store of these options. Reads the whole log, unless another process has the store open. Blocks.
 #[must_use]
 pub fn findings(options: &Options) -> Vec<Finding> {
-    let dir = &options.dir;
+    let dir: &Path = &options.dir;
     let metadata = match fs::metadata(dir) {
         Ok(metadata) => metadata,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return vec![absent(dir)],
