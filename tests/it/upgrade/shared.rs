@@ -98,8 +98,9 @@ impl Cluster {
             }
             left = refused;
             left.is_empty()
-        });
-        assert!(all.await, "stuck: {last}");
+        })
+        .await;
+        assert!(all, "stuck: {last}");
     }
 }
 
