@@ -219,7 +219,7 @@ mod tests {
         let gone = NodeRecord::unseen(Nonce(3), Nonce(4));
         assert_eq!(nodes(&[found(3, Ok(gone))]), Finding::ok("nodes", "none"));
         let living = found(1, Ok(alive));
-        assert_eq!(nodes(&[living.clone()]), Finding::ok("nodes", "http://a (1.2.3)"));
+        assert_eq!(nodes(std::slice::from_ref(&living)), Finding::ok("nodes", "http://a (1.2.3)"));
         let odd = nodes(&[living, found(5, Err(CodecError::Version(7)))]);
         assert!(odd.result == Grade::Failed && odd.detail.contains("version 7"), "{odd:?}");
     }
