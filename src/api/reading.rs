@@ -58,7 +58,7 @@ pub struct Grants {
 }
 
 /// The answer to a heartbeat of a lease.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alive {
     /// The fencing token of the tenure.
     pub token: u64,
@@ -116,7 +116,7 @@ pub struct SessionView {
 }
 
 /// The answer to a request that opened a session.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Opened {
     /// The secret that authorizes the session's heartbeats, grants and end.
     pub id: String,
@@ -129,7 +129,7 @@ pub struct Opened {
 }
 
 /// The answer to a heartbeat of a session.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SessionAlive {
     /// How long the caller holds the leases of the session, except those that a notice `revoked` names: milliseconds on
     /// its own clock from the moment BEFORE it sent the heartbeat.
@@ -143,7 +143,7 @@ pub struct SessionAlive {
 }
 
 /// A notice to the holder of a session.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
     /// `revoked`, `handover-requested` or `draining`. Later versions may add more.
     #[serde(rename = "type")]

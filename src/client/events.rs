@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, time::Duration};
 
 use reqwest::Response;
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::{
@@ -20,6 +21,9 @@ const SILENCE: Duration = Duration::from_secs(15);
 /// The first and the longest pause before a new connection. The pause doubles in between.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// What the type of an event in CloudEvents form begins with.
+const TYPE: &str = "io.tenure.lease.";
 
 /// Which events a stream contains, and where it begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,11 +50,38 @@ pub struct Event {
 }
 
 impl Event {
+    /// An event from its CloudEvents object, as a page of past events has it.
+    fn past(body: Value) -> Self {
+        let kind = body["type"].as_str().unwrap_or_default();
+        let kind = kind.strip_prefix(TYPE).unwrap_or(kind).to_owned();
+        Self { cursor: body["id"].as_str().map(str::to_owned), kind, body }
+    }
+
     /// The key, if the event concerns one.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.body["subject"].as_str()
     }
+}
+
+/// One page of past events.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PastEvents {
+    /// The events, oldest first. Without events, there are no more for now.
+    pub events: Vec<Event>,
+    /// The cursor of the page's end, from which the next page or a stream continues.
+    pub next: String,
+    /// Whether events after the filter's cursor are missing, because the server no longer keeps them.
+    pub reset: bool,
+}
+
+/// A page of past events, as the server writes it.
+#[derive(Deserialize)]
+struct Page {
+    events: Vec<Value>,
+    next: String,
+    #[serde(default)]
+    reset: bool,
 }
 
 /// An item of the stream.
@@ -87,6 +118,26 @@ impl Client {
     #[must_use]
     pub fn events(&self, filter: EventFilter) -> EventStream {
         EventStream::new(self.clone(), filter)
+    }
+
+    /// One page of past events that pass the filter, from the filter's cursor on. The cursor `0` stands for the oldest
+    /// event that the server keeps. Without a cursor, the page is empty, and its end is now.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn past_events(&self, filter: &EventFilter) -> Result<PastEvents, ClientError> {
+        let EventFilter { prefix, owner, types, after } = filter.clone();
+        let format = Some("json".to_owned());
+        let pairs = [
+            ("prefix", prefix),
+            ("owner", owner),
+            ("types", types),
+            ("after", after),
+            ("format", format),
+        ];
+        let page: Page = self.call(&Call::get("events").query(pairs)).await?;
+        let events = page.events.into_iter().map(Event::past).collect();
+        Ok(PastEvents { events, next: page.next, reset: page.reset })
     }
 }
 
@@ -210,6 +261,19 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
+
+    #[test]
+    fn an_event_of_a_page_is_that_of_the_stream() {
+        let body = serde_json::json!({ "id": "0a-8-0", "type": "io.tenure.lease.granted", "subject": "k" });
+        let event = Event::past(body.clone());
+        let streamed = Frame {
+            id: Some("0a-8-0".into()),
+            event: "granted".into(),
+            data: body.to_string(),
+        };
+        assert_eq!(event, Event::from(streamed));
+        assert_eq!(event.key(), Some("k"));
+    }
 
     #[tokio::test]
     async fn a_server_that_does_not_answer_a_request_for_events_is_named() {

@@ -94,11 +94,13 @@ mod tests_session;
 #[cfg(test)]
 mod tests_settle;
 mod wire;
+mod wire_admin;
+mod wire_session;
 
 pub use arguments::{Acquire, AcquireAny, Count, LeaseFilter, Owner};
 pub use builder::ClientBuilder;
 pub use error::ClientError;
-pub use events::{Event, EventFilter, EventStream, StreamItem};
+pub use events::{Event, EventFilter, EventStream, PastEvents, StreamItem};
 pub use guarantee::{Deadline, Loss};
 pub use handle::Client;
 pub use hold::Hold;
@@ -107,7 +109,7 @@ pub use pool::{Done, DrainHandle, Ended, Handover, Waiting, WorkerPool};
 pub use session::{Session, SessionOptions};
 
 pub use crate::api::{
-    AnyOrder as Order, Forgot, HealthCheck, Holdings, Node, Nodes, Pool, PoolMember, Pools,
+    AnyOrder as Order, Drained, Forgot, HealthCheck, Holdings, Node, Nodes, Pool, PoolMember, Pools,
     Released,
     reading::{
         Alive, Check, Grant, Grants, LeaseView, Leases, Notice, Opened, Problem, Readiness,

@@ -33,14 +33,14 @@ pub(super) struct Target {
 }
 
 impl Servers {
-    /// Reads URLs that are separated by commas, or the address of one Unix socket.
+    /// Reads URLs or `host:port` that are separated by commas, or the address of one Unix socket.
     pub(super) fn parse(list: &str) -> Result<Self, ClientError> {
         if list.split(',').any(|server| server.trim().starts_with(UNIX)) {
             let all = vec![server_url(LOCAL)?];
             let socket = Some(socket_path(list.trim())?);
             return Ok(Self { all, socket, current: AtomicUsize::new(0) });
         }
-        let all = list.split(',').map(|url| server_url(url.trim())).collect::<Result<_, _>>()?;
+        let all = list.split(',').map(|one| listed(one.trim())).collect::<Result<_, _>>()?;
         Ok(Self { all, socket: None, current: AtomicUsize::new(0) })
     }
 
@@ -106,6 +106,17 @@ impl Display for Servers {
     }
 }
 
+/// Reads one server of a list. `host:port` is a server in plain text.
+fn listed(text: &str) -> Result<Url, ClientError> {
+    let is_port = |port: &str| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit());
+    match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() && !text.contains('/') && is_port(port) => {
+            server_url(&format!("http://{text}"))
+        }
+        _ => server_url(text),
+    }
+}
+
 /// The absolute path in the address of a Unix socket.
 fn socket_path(address: &str) -> Result<PathBuf, ClientError> {
     let bad = |problem: &str| ClientError::Address {
@@ -125,7 +136,9 @@ pub(super) fn server_url(text: &str) -> Result<Url, ClientError> {
         |why: &dyn Display| ClientError::Address { url: text.to_owned(), problem: why.to_string() };
     let url = Url::parse(text).map_err(|error| bad(&error))?;
     if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
-        return Err(bad(&"must be written http://host:port, https://host:port or unix:/path"));
+        return Err(bad(
+            &"must be written host:port, http://host:port, https://host:port or unix:/path",
+        ));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(ClientError::Address {
@@ -168,12 +181,29 @@ mod tests {
 
     #[test]
     fn every_one_of_them_is_an_address() {
-        for list in ["", "http://a,", "http://a,b", "ftp://a", "http://a,,http://b", "http://u:p@a"]
-        {
+        for list in [
+            "",
+            "http://a,",
+            "http://a,b",
+            "ftp://a",
+            "http://a,,http://b",
+            "http://u:p@a",
+            "u:p@a:80",
+            "a:b",
+            ":80",
+            "a:65536",
+        ] {
             let fault = Servers::parse(list).unwrap_err();
             assert!(matches!(fault, ClientError::Address { .. }), "{list}");
             assert!(!fault.to_string().contains("u:p"), "{fault}");
         }
+    }
+
+    #[test]
+    fn a_host_with_a_port_is_a_server_in_plain_text() {
+        let servers = Servers::parse("127.0.0.1:7373, localhost:1,[::1]:2,https://a:3").unwrap();
+        let listed = "http://127.0.0.1:7373,http://localhost:1,http://[::1]:2,https://a:3";
+        assert_eq!(servers.to_string(), listed);
     }
 
     #[test]

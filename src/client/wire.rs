@@ -2,18 +2,15 @@
 
 use std::time::Duration;
 
-use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    Acquire, AcquireAny, Alive, Check, Client, ClientError, Forgot, Grant, Grants, LeaseFilter,
-    LeaseView, Leases, Nodes, Pool, Pools, Released, Sessions,
+    Acquire, AcquireAny, Alive, Check, Client, ClientError, Grant, Grants, LeaseFilter, LeaseView,
+    Leases, Nodes, Pool, Pools, Released,
     call::{ANSWER_TIMEOUT, Call},
 };
-use crate::api::{
-    CheckBody, FenceSkipBody, ForgetBody, HeartbeatBody, ReleaseBody, RevokeBody, TransferBody,
-};
+use crate::api::{CheckBody, HeartbeatBody, ReleaseBody, TransferBody};
 
 /// How often an acquire whose answer was lost is sent, including the first time.
 const ACQUIRE_TRIES: u32 = 3;
@@ -44,8 +41,22 @@ impl Client {
     /// # Errors
     /// `lease-lost`, or that the server cannot be reached.
     pub async fn heartbeat(&self, key: &str, lease_id: &str) -> Result<Alive, ClientError> {
+        self.heartbeat_with(key, lease_id, None, None).await
+    }
+
+    /// Keeps a lease, and changes the value of its key and its ttl where these are given.
+    ///
+    /// # Errors
+    /// `lease-lost`, or that the server cannot be reached.
+    pub async fn heartbeat_with(
+        &self,
+        key: &str,
+        lease_id: &str,
+        value: Option<&str>,
+        ttl_ms: Option<u64>,
+    ) -> Result<Alive, ClientError> {
         let (key, lease_id) = (key.to_owned(), lease_id.to_owned());
-        let body = HeartbeatBody { key, lease_id, value: None, ttl_ms: None };
+        let body = HeartbeatBody { key, lease_id, value: value.map(str::to_owned), ttl_ms };
         self.post("heartbeat", &body).await
     }
 
@@ -94,20 +105,6 @@ impl Client {
         self.post("check", &CheckBody { key: key.to_owned(), token }).await
     }
 
-    /// Ends a tenure for its holder; `immediately` does not wait for the end of its last promise.
-    ///
-    /// # Errors
-    /// The server's refusal, or that it cannot be reached.
-    pub async fn revoke(
-        &self,
-        key: &str,
-        reason: &str,
-        immediately: bool,
-    ) -> Result<serde_json::Value, ClientError> {
-        let (key, reason) = (key.to_owned(), reason.to_owned());
-        self.post("admin/revoke", &RevokeBody { key, reason, immediately }).await
-    }
-
     /// The public view of a key's lease.
     ///
     /// # Errors
@@ -129,67 +126,6 @@ impl Client {
     /// The server's refusal, or that it cannot be reached.
     pub async fn leases(&self, filter: &LeaseFilter) -> Result<Leases, ClientError> {
         self.call(&Call::get("leases").query(filter.pairs())).await
-    }
-
-    /// Cancels the fences of a key that are not confirmed.
-    ///
-    /// # Errors
-    /// `not-fencing`, or that the server cannot be reached.
-    pub async fn skip_fences(
-        &self,
-        key: &str,
-        reason: &str,
-    ) -> Result<serde_json::Value, ClientError> {
-        let (key, reason) = (key.to_owned(), reason.to_owned());
-        self.post("admin/fence-skip", &FenceSkipBody { key, reason }).await
-    }
-
-    /// Forgets free keys that start with a prefix, up to the limit of one call.
-    ///
-    /// # Errors
-    /// The server's refusal, or that it cannot be reached.
-    pub async fn forget(
-        &self,
-        prefix: &str,
-        after: Option<&str>,
-        reason: &str,
-    ) -> Result<Forgot, ClientError> {
-        let body = ForgetBody {
-            prefix: prefix.to_owned(),
-            reason: reason.to_owned(),
-            after: after.map(str::to_owned),
-        };
-        self.post("admin/forget", &body).await
-    }
-
-    /// One page of sessions, in the order of their digests.
-    ///
-    /// # Errors
-    /// The server's refusal, or that it cannot be reached.
-    pub async fn sessions(
-        &self,
-        owner: Option<&str>,
-        after: Option<&str>,
-    ) -> Result<Sessions, ClientError> {
-        let text = |text: Option<&str>| text.map(str::to_owned);
-        let pairs = [("owner", text(owner)), ("after", text(after))];
-        self.call(&Call::get("sessions").query(pairs)).await
-    }
-
-    /// Ends a session, given its id, and all its leases.
-    ///
-    /// # Errors
-    /// `session-lost`, or that the server cannot be reached.
-    pub async fn destroy_session(&self, id: &str) -> Result<serde_json::Value, ClientError> {
-        self.call(&Call::new(Method::DELETE, "sessions").segment(id)).await
-    }
-
-    /// Asks a session, given its id, to hand over all its leases.
-    ///
-    /// # Errors
-    /// `session-lost`, or that the server cannot be reached.
-    pub async fn drain_session(&self, id: &str) -> Result<serde_json::Value, ClientError> {
-        self.call(&Call::new(Method::POST, "sessions").segment(id).segment("drain")).await
     }
 
     /// Lists the coordinators on the server's store.
@@ -216,7 +152,7 @@ impl Client {
         self.call(&Call::get("pools").segment(pool)).await
     }
 
-    async fn post<T: DeserializeOwned>(
+    pub(super) async fn post<T: DeserializeOwned>(
         &self,
         path: &str,
         body: &impl Serialize,

@@ -1,0 +1,75 @@
+//! Orders of administrators, one method for each call of the HTTP API.
+
+use super::{Client, ClientError, Drained, Forgot};
+use crate::api::{DrainBody, FenceSkipBody, ForgetBody, PinBody, RevokeBody};
+
+impl Client {
+    /// Ends a tenure for its holder; `immediately` does not wait for the end of its last promise.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn revoke(
+        &self,
+        key: &str,
+        reason: &str,
+        immediately: bool,
+    ) -> Result<serde_json::Value, ClientError> {
+        let (key, reason) = (key.to_owned(), reason.to_owned());
+        self.post("admin/revoke", &RevokeBody { key, reason, immediately }).await
+    }
+
+    /// Cancels the fences of a key that are not confirmed.
+    ///
+    /// # Errors
+    /// `not-fencing`, or that the server cannot be reached.
+    pub async fn skip_fences(
+        &self,
+        key: &str,
+        reason: &str,
+    ) -> Result<serde_json::Value, ClientError> {
+        let (key, reason) = (key.to_owned(), reason.to_owned());
+        self.post("admin/fence-skip", &FenceSkipBody { key, reason }).await
+    }
+
+    /// Forgets free keys that start with a prefix, up to the limit of one call.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn forget(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        reason: &str,
+    ) -> Result<Forgot, ClientError> {
+        let body = ForgetBody {
+            prefix: prefix.to_owned(),
+            reason: reason.to_owned(),
+            after: after.map(str::to_owned),
+        };
+        self.post("admin/forget", &body).await
+    }
+
+    /// Pins a key under a name: its tenures do not expire while it has a pin.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn pin(&self, key: &str, by: &str) -> Result<serde_json::Value, ClientError> {
+        self.post("admin/pin", &PinBody { key: key.to_owned(), by: by.to_owned() }).await
+    }
+
+    /// Removes the pin of this name from a key.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn unpin(&self, key: &str, by: &str) -> Result<serde_json::Value, ClientError> {
+        self.post("admin/unpin", &PinBody { key: key.to_owned(), by: by.to_owned() }).await
+    }
+
+    /// Ends all leases of an owner gracefully. Its sessions in pools with `balance` are asked to hand over first.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached. What was ordered before an error stays ordered.
+    pub async fn drain_owner(&self, owner: &str) -> Result<Drained, ClientError> {
+        self.post("admin/drain", &DrainBody { owner: owner.to_owned() }).await
+    }
+}
