@@ -95,7 +95,7 @@ impl AcquireArgs {
                     found.grants.into_iter().map(|grant| Printed::now(grant, asked)).collect();
                 let found = PrintedAll { grants };
                 let heading = ["KEY", "OWNER", "TOKEN", "VALID_FOR", "LEASE_ID"];
-                context.output.list(&found, &found.grants, &heading, grant_row)?;
+                context.output.list("grants", &found, &found.grants, &heading, grant_row)?;
             }
         }
         Ok(Exit::Done)

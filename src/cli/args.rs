@@ -90,6 +90,11 @@ pub(super) fn default_owner() -> String {
     format!("{}:{}", host(), std::process::id())
 }
 
+/// The name of the user, or of the machine if the user has none.
+pub(super) fn user() -> String {
+    std::env::var("USER").ok().filter(|user| !user.is_empty()).unwrap_or_else(host)
+}
+
 /// `<user>@<host>#<random>`: the default owner of a lease that outlives this process. Two calls give two owners, so
 /// that one waits for the other.
 pub(super) fn person() -> String {

@@ -1,8 +1,14 @@
 //! `tenure config`: checks and shows the server's settings.
 
+use std::path::Path;
+
 use clap::{Args, Subcommand};
 
-use super::{Exit, Failure, args::SettingsArgs, output::Output};
+use super::{
+    Exit, Failure,
+    args::SettingsArgs,
+    output::{Output, shown},
+};
 use crate::{
     access::Access,
     clock::{Clock as _, SystemClock},
@@ -29,6 +35,17 @@ enum ConfigCommand {
     },
 }
 
+/// What was checked, in one line.
+fn checked(file: Option<&Path>, policies: usize, plugins: usize) -> String {
+    let file = file.map_or_else(|| "no file".into(), Path::to_string_lossy);
+    let count = |count: usize, one: &str, many: &str| {
+        format!("{count} {}", if count == 1 { one } else { many })
+    };
+    let policies = count(policies, "policy", "policies");
+    let plugins = count(plugins, "plugin", "plugins");
+    format!("ok: {}, {policies}, {plugins}\n", shown(&file))
+}
+
 impl ConfigArgs {
     pub(super) fn run(&self, output: &Output) -> Result<Exit, Failure> {
         match &self.command {
@@ -39,12 +56,26 @@ impl ConfigArgs {
                 if !file.as_os_str().is_empty() {
                     Access::read(file, SystemClock::new().wall_ms())?;
                 }
-                output.text("ok\n")?;
+                let (policies, plugins) = (&loaded.settings.policies, &loaded.settings.plugins);
+                let file = settings.config.as_deref();
+                output.text(&checked(file, policies.len(), plugins.len()))?;
             }
             ConfigCommand::Show { settings, origin } => {
                 output.text(&settings.load()?.to_toml(*origin))?;
             }
         }
         Ok(Exit::Done)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_says_what_it_checked() {
+        let file = Path::new("a/b.toml");
+        assert_eq!(checked(Some(file), 0, 1), "ok: a/b.toml, 0 policies, 1 plugin\n");
+        assert_eq!(checked(None, 1, 2), "ok: no file, 1 policy, 2 plugins\n");
     }
 }

@@ -1,7 +1,8 @@
 //! The command line: one file per command, and one table of exit codes.
 //!
 //! Guarantees: data goes to stdout, messages go to stderr. The exit codes are those of [`Exit`]. Durations are written
-//! `250ms`, `15s`, `2m`. The only secrets that are printed are those that the caller asked for: a `lease_id`, a new token.
+//! `250ms`, `15s`, `2m`. The only secrets that are printed are those that the caller asked for: a `lease_id`, the id of a
+//! new session, a new token.
 //!
 //! Does not guarantee: the exact words of messages on stderr, or of the `table` output. Programs must read `json` or
 //! `jsonl`.
@@ -14,25 +15,33 @@ mod backup;
 mod backup_file;
 mod certificate;
 mod check;
+mod colour;
+mod complete;
 mod completions;
 mod config;
 mod context;
+mod contexts;
 mod coordinator;
 mod demo;
 mod descriptors;
+mod drain;
 mod exit;
 mod fence_skip;
 mod forget;
+mod format;
 mod get;
 mod guard;
 mod guardian;
+mod heartbeat;
 mod ls;
 mod man;
 mod mcp;
 mod nodes;
 mod output;
+mod pin;
 mod pools;
 mod private_file;
+mod promise;
 mod raise;
 mod ready;
 mod release;
@@ -41,6 +50,7 @@ mod revoke;
 mod run;
 mod secret;
 mod serve;
+mod servers;
 mod sessions;
 mod socket;
 mod store;
@@ -49,19 +59,23 @@ mod tests;
 mod token;
 mod transfer;
 mod watch;
+mod when;
 mod work;
 
-use std::{ffi::OsString, future::Future, path::PathBuf, process::ExitCode};
+use std::{ffi::OsString, future::Future, process::ExitCode};
 
-use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum as _};
+use clap::{
+    ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _,
+};
 
 pub use args::SettingsArgs;
+pub use colour::Color;
 pub use exit::{Exit, Failure};
-pub use output::{Format, Output};
+pub use format::Format;
+pub use output::Output;
 
 use context::{Context, telling};
-
-use crate::client::{Client, ClientBuilder};
+use servers::ServerArgs;
 
 /// A lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
 #[derive(Debug, Parser)]
@@ -72,8 +86,11 @@ pub struct Cli {
     #[command(flatten, next_help_heading = "Global options")]
     servers: ServerArgs,
     /// Output format
-    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "table")]
+    #[arg(short, long, global = true, value_enum, value_name = "FORMAT", default_value = "table")]
     output: Format,
+    /// When the output has colours
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto")]
+    color: Color,
     #[command(subcommand)]
     command: Command,
 }
@@ -85,9 +102,11 @@ enum Command {
     /// Show what tenure does, with a temporary server in this process
     Demo,
     Run(run::RunArgs),
+    Lock(run::LockArgs),
     Work(work::WorkArgs),
     Mcp(mcp::McpArgs),
     Acquire(acquire::AcquireArgs),
+    Heartbeat(heartbeat::HeartbeatArgs),
     Release(release::ReleaseArgs),
     Get(get::GetArgs),
     Ls(ls::LsArgs),
@@ -96,6 +115,9 @@ enum Command {
     Check(check::CheckArgs),
     Watch(watch::WatchArgs),
     Revoke(revoke::RevokeArgs),
+    Drain(drain::DrainArgs),
+    Pin(pin::PinArgs),
+    Unpin(pin::UnpinArgs),
     FenceSkip(fence_skip::FenceSkipArgs),
     Forget(forget::ForgetArgs),
     Sessions(sessions::SessionsArgs),
@@ -110,23 +132,54 @@ enum Command {
     Config(config::ConfigArgs),
     Access(access::AccessArgs),
     Token(token::TokenArgs),
+    Context(contexts::ContextsArgs),
     #[command(hide = true)]
     Guardian(guardian::GuardianArgs),
     #[command(hide = true)]
     Guarded(guardian::GuardedArgs),
     #[command(hide = true)]
     LastWill(guard::LastWillArgs),
+    #[command(hide = true)]
+    Complete(complete::CompleteArgs),
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
+}
+
+impl Command {
+    /// The formats in which this command prints a single field.
+    fn fields(&self) -> &'static [Format] {
+        match self {
+            Self::Acquire(_) => &[Format::Key, Format::Token, Format::LeaseId],
+            Self::Heartbeat(_) | Self::Get(_) | Self::Ls(_) => &[Format::Key, Format::Token],
+            Self::Sessions(args) => args.fields(),
+            _ => &[],
+        }
+    }
+
+    /// Refuses a format that it cannot print, before it does anything.
+    fn check(&self, format: Format) -> Result<(), Failure> {
+        if format.field().is_none() || self.fields().contains(&format) {
+            return Ok(());
+        }
+        let name = format.name();
+        Err(Failure::Usage(format!(
+            "this command has no --output {name}: use table, wide, json or jsonl"
+        )))
+    }
 }
 
 /// Runs the command that this process's arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    match Cli::try_parse() {
-        Ok(cli) => {
-            let output = Output::new(cli.output);
-            run(cli, output).unwrap_or_else(|failure| report(&failure, output).into())
+    let parsed = Cli::command().try_get_matches().and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches);
+        cli.map(|cli| (cli, matches)).map_err(|error| error.format(&mut Cli::command()))
+    });
+    match parsed {
+        Ok((cli, matches)) => {
+            let output = Output::new(cli.output, cli.color);
+            let ran = cli.command.check(cli.output).and_then(|()| run(cli, &matches, output));
+            ran.unwrap_or_else(|failure| report(&failure, output).into())
         }
         Err(error) => {
             // Help and version are what the user asked for. Everything else is a usage error.
@@ -135,11 +188,11 @@ pub fn main() -> ExitCode {
                 return Exit::Done.into();
             }
             match asked_for(std::env::args_os()) {
-                Some(format) if format != Format::Table => {
+                Some(format) if format.is_json() => {
                     let text = error.render().to_string();
                     let what =
                         text.split("\n\n").next().unwrap_or(&text).trim_start_matches("error: ");
-                    Output::new(format).refusal(what, Exit::Usage);
+                    Output::new(format, Color::Never).refusal(what, Exit::Usage);
                 }
                 _ => drop(error.print()),
             }
@@ -154,76 +207,22 @@ fn asked_for(arguments: impl Iterator<Item = OsString>) -> Option<Format> {
     let mut own = own.take_while(|argument| argument != "--");
     let value = loop {
         let argument = own.next()?;
-        match argument.strip_prefix("--output") {
+        let rest = match argument.strip_prefix("--output") {
+            Some(rest) => Some(rest).filter(|rest| rest.is_empty() || rest.starts_with('=')),
+            None => argument.strip_prefix("-o"),
+        };
+        match rest {
             Some("") => break own.next()?,
-            Some(rest) if rest.starts_with('=') => break rest[1..].to_owned(),
-            _ => {}
+            Some(rest) => break rest.strip_prefix('=').unwrap_or(rest).to_owned(),
+            None => {}
         }
     };
     Format::from_str(&value, true).ok()
 }
 
-/// How the server is reached.
-#[derive(Clone, Debug, Args)]
-struct ServerArgs {
-    /// Server URL, or unix:/path; several servers of one store, separated by commas, are tried in turn
-    #[arg(
-        long,
-        global = true,
-        env = "TENURE_SERVER",
-        value_name = "URL",
-        default_value = "http://127.0.0.1:7373"
-    )]
-    server: String,
-    /// PEM file with the CA certificates to trust for https servers, instead of the system's
-    #[arg(long, global = true, env = "TENURE_CA", value_name = "FILE")]
-    ca: Option<PathBuf>,
-    /// PEM file with the certificate that proves to https servers who calls
-    #[arg(long, global = true, env = "TENURE_TLS_CERT", value_name = "FILE")]
-    tls_cert: Option<PathBuf>,
-    /// PEM file with the private key of that certificate
-    #[arg(long, global = true, env = "TENURE_TLS_KEY", value_name = "FILE")]
-    tls_key: Option<PathBuf>,
-    /// HTTP proxy for calls to the server; HTTP_PROXY and similar variables are ignored
-    #[arg(long, global = true, env = "TENURE_PROXY", hide_env_values = true, value_name = "URL")]
-    proxy: Option<String>,
-    /// File whose first line is the token that proves to the server who calls; it is read again when the server does
-    /// not know the token
-    #[arg(long, global = true, env = "TENURE_TOKEN_FILE", value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// Send the token in plain text to servers on other machines too, where whoever is on the network can read it
-    #[arg(
-        long,
-        global = true,
-        env = "TENURE_PLAINTEXT_TOKEN",
-        value_parser = clap::builder::FalseyValueParser::new()
-    )]
-    plaintext_token: bool,
-}
-
-impl ServerArgs {
-    fn client(&self) -> Result<Client, Failure> {
-        // An empty variable counts as unset.
-        let file =
-            |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
-        let proxy = self.proxy.as_deref().filter(|url| !url.is_empty());
-        let client = Client::builder(&self.server).plaintext_token(self.plaintext_token);
-        let client = file(&self.ca).into_iter().fold(client, ClientBuilder::ca);
-        let client = file(&self.token_file).into_iter().fold(client, ClientBuilder::token_file);
-        let client = match (file(&self.tls_cert), file(&self.tls_key)) {
-            (Some(cert), Some(key)) => client.client_certificate(cert, key),
-            (None, None) => client,
-            _ => {
-                let problem = "--tls-cert and --tls-key are a pair: give both, or neither";
-                return Err(Failure::Usage(problem.to_owned()));
-            }
-        };
-        Ok(proxy.into_iter().fold(client, ClientBuilder::proxy).build()?)
-    }
-}
-
-fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
+fn run(cli: Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, Failure> {
     let Cli { servers, command, .. } = cli;
+    let servers = servers.settled(matches)?;
     let client = || servers.client();
     let context = || Ok::<_, Failure>(Context { client: client()?, output });
     let exit = match command {
@@ -239,6 +238,11 @@ fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
             let context = context()?;
             return block_on(telling(&context.client, args.run(&context)));
         }
+        Command::Lock(args) => {
+            let context = context()?;
+            let args = run::RunArgs::from(args);
+            return block_on(telling(&context.client, args.run(&context)));
+        }
         Command::Guard(args) => {
             let client = client()?;
             block_on(telling(&client, args.run(client.clone())))
@@ -249,6 +253,7 @@ fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
         Command::Serve(settings) => serve::run(&settings),
         Command::Demo => demo::run(),
         Command::Acquire(args) => block_on(args.run(&context()?)),
+        Command::Heartbeat(args) => block_on(args.run(&context()?)),
         Command::Release(args) => block_on(args.run(&context()?)),
         Command::Get(args) => block_on(args.run(&context()?)),
         Command::Ls(args) => block_on(args.run(&context()?)),
@@ -257,6 +262,9 @@ fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
         Command::Check(args) => block_on(args.run(&context()?)),
         Command::Watch(args) => block_on(args.run(&context()?)),
         Command::Revoke(args) => block_on(args.run(&context()?)),
+        Command::Drain(args) => block_on(args.run(&context()?)),
+        Command::Pin(args) => block_on(args.run(&context()?)),
+        Command::Unpin(args) => block_on(args.run(&context()?)),
         Command::FenceSkip(args) => block_on(args.run(&context()?)),
         Command::Forget(args) => block_on(args.run(&context()?)),
         Command::Sessions(args) => block_on(args.run(&context()?)),
@@ -270,6 +278,8 @@ fn run(cli: Cli, output: Output) -> Result<ExitCode, Failure> {
         Command::Config(args) => args.run(&output),
         Command::Access(args) => args.run(&output),
         Command::Token(args) => args.run(&output),
+        Command::Context(args) => args.run(&servers, &output),
+        Command::Complete(args) => args.run(Cli::command(), &output),
         Command::Completions(args) => args.run(Cli::command(), &output),
         Command::Man(args) => args.run(Cli::command(), &output),
     }?;
@@ -289,7 +299,7 @@ fn report(failure: &Failure, output: Output) -> Exit {
     if exit == Exit::Done {
         return exit;
     }
-    if output.format != Format::Table {
+    if output.format.is_json() {
         output.problem(failure, exit);
         return exit;
     }

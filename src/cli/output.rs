@@ -1,74 +1,75 @@
 //! Writes results to stdout, in the output format that the user chose.
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, Write},
     time::Duration,
 };
 
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Exit, Failure};
+use super::{
+    colour::{self, Color},
+    exit::{Exit, Failure},
+    format::Format,
+};
 use crate::{client::LeaseView, settings::format_duration};
-
-/// The output format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
-    /// Aligned columns, for people.
-    Table,
-    /// One indented JSON document; streams are written as `jsonl`.
-    Json,
-    /// One JSON object per line.
-    Jsonl,
-}
 
 /// Writes results to stdout, in the format that the user chose.
 #[derive(Clone, Copy, Debug)]
 pub struct Output {
     /// The format in which results and errors are written.
     pub format: Format,
-    /// Whether stdout is a terminal and the user did not ask for plain text.
-    styled: bool,
+    /// Whether the text for people has colours.
+    pub(super) styled: bool,
 }
 
 impl Output {
-    /// Output for this process: styled on a terminal, unless `NO_COLOR` is set and not empty.
+    /// Output for this process.
     #[must_use]
-    pub fn new(format: Format) -> Self {
-        let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { format, styled: !plain && io::stdout().is_terminal() }
+    pub fn new(format: Format, color: Color) -> Self {
+        Self { format, styled: color.is_on() }
     }
 
-    /// Writes one result: as rows of name and value for people, or as JSON.
+    /// Writes one result: as rows of name and value for people, as JSON, or one field of it.
     ///
     /// # Errors
     /// When stdout cannot be written to.
     pub fn record(&self, value: &impl Serialize, rows: &[(String, String)]) -> io::Result<()> {
-        match self.format {
-            Format::Table => self.text(&pairs(rows)),
-            Format::Json | Format::Jsonl => self.json(value),
+        match self.format.field() {
+            Some(field) => self.text(&field_of(value, field)?),
+            None if self.format.is_json() => self.json(value),
+            None => self.text(&pairs(rows, self.styled)),
         }
     }
 
-    /// Writes several results of a kind: as a table with a heading, as the JSON document `whole`, or as one line of
-    /// JSON for each of `items`.
+    /// Writes several results of a kind: as a table with a heading, as the JSON document `whole`, as one line of JSON
+    /// for each of `items`, or one field of each. `what` says what there is none of.
     ///
     /// # Errors
     /// When stdout cannot be written to.
     pub fn list<T: Serialize>(
         &self,
+        what: &str,
         whole: &impl Serialize,
         items: &[T],
         heading: &[&str],
         row: impl Fn(&T) -> Vec<String>,
     ) -> io::Result<()> {
+        if let Some(field) = self.format.field() {
+            return items.iter().try_for_each(|item| self.text(&field_of(item, field)?));
+        }
         match self.format {
-            Format::Table => {
+            Format::Json => self.json(whole),
+            Format::Jsonl => items.iter().try_for_each(|item| self.json(item)),
+            _ if items.is_empty() => {
+                talk(&format!("no {what}"));
+                Ok(())
+            }
+            _ => {
                 let rows: Vec<Vec<String>> = items.iter().map(row).collect();
                 self.text(&table(heading, &rows, self.styled))
             }
-            Format::Json => self.json(whole),
-            Format::Jsonl => items.iter().try_for_each(|item| self.json(item)),
         }
     }
 
@@ -79,7 +80,7 @@ impl Output {
     pub fn json(&self, value: &impl Serialize) -> io::Result<()> {
         let mut text = match self.format {
             Format::Json => serde_json::to_string_pretty(value),
-            Format::Table | Format::Jsonl => serde_json::to_string(value),
+            _ => serde_json::to_string(value),
         }?;
         text.push('\n');
         self.text(&text)
@@ -121,10 +122,22 @@ pub(super) fn talk(text: &str) {
     let _ = writeln!(io::stderr().lock(), "tenure: {text}");
 }
 
+/// One field of a result, on a line of its own.
+fn field_of(value: &impl Serialize, field: &str) -> io::Result<String> {
+    let value = serde_json::to_value(value)?;
+    Ok(match value.get(field).filter(|value| !value.is_null()) {
+        Some(value) => format!("{}\n", plain(value)),
+        None => "-\n".to_owned(),
+    })
+}
+
 /// Name and value, one pair per line, with aligned values.
-pub(super) fn pairs(rows: &[(String, String)]) -> String {
+pub(super) fn pairs(rows: &[(String, String)], styled: bool) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    rows.iter().map(|(name, value)| format!("{name:width$}  {value}\n")).collect()
+    let shown = |name: &str, value: &str| {
+        if styled { colour::cell(name, value) } else { value.to_owned() }
+    };
+    rows.iter().map(|(name, value)| format!("{name:width$}  {}\n", shown(name, value))).collect()
 }
 
 /// Rows under a heading, with aligned columns and no trailing blanks.
@@ -135,15 +148,18 @@ pub(super) fn table(heading: &[&str], rows: &[Vec<String>], styled: bool) -> Str
             *width = (*width).max(cell.chars().count());
         }
     }
-    let line = |cells: &[&str]| {
-        let padded = cells.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    let line = |cells: &[&str], style: &dyn Fn(&str, &str) -> String| {
+        let padded = cells.iter().zip(heading).zip(&widths).map(|((cell, column), &width)| {
+            let shown = if styled { style(column, cell) } else { (*cell).to_owned() };
+            let blanks = width.saturating_sub(cell.chars().count());
+            format!("{shown}{:blanks$}", "")
+        });
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
-    let head = line(heading);
-    let mut text = if styled { format!("\u{1b}[1m{head}\u{1b}[0m\n") } else { format!("{head}\n") };
+    let mut text = line(heading, &|_, cell| colour::heading(cell));
     for row in rows {
-        text.push_str(&line(&row.iter().map(String::as_str).collect::<Vec<_>>()));
-        text.push('\n');
+        let cells: Vec<&str> = row.iter().map(String::as_str).collect();
+        text.push_str(&line(&cells, &colour::cell));
     }
     text
 }
@@ -216,6 +232,31 @@ mod tests {
     }
 
     #[test]
+    fn colours_do_not_move_a_column() {
+        let rows =
+            [["a", "held", "w"], ["b", "free", ""]].map(|row| row.map(str::to_owned).to_vec());
+        let styled = table(&["KEY", "STATE", "OWNER"], &rows, true);
+        let plain = table(&["KEY", "STATE", "OWNER"], &rows, false);
+        let mut without = styled.replace("\u{1b}[0m", "");
+        for style in ["1", "2", "32"] {
+            without = without.replace(&format!("\u{1b}[{style}m"), "");
+        }
+        // What is left of a colour at the end of a line stands behind blanks.
+        let trimmed: String =
+            without.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+        assert_eq!(trimmed, plain);
+        assert!(styled.contains("\u{1b}[32mheld\u{1b}[0m"), "{styled}");
+    }
+
+    #[test]
+    fn one_field_is_printed_alone() {
+        let lease = json!({ "key": "a\nb", "token": 7, "lease_id": null });
+        let fields =
+            ["key", "token", "lease_id", "other"].map(|field| field_of(&lease, field).unwrap());
+        assert_eq!(fields, ["a\\nb\n", "7\n", "-\n", "-\n"]);
+    }
+
+    #[test]
     fn a_record_cannot_draw_on_the_terminal() {
         let lease = LeaseView {
             key: "k".into(),
@@ -223,7 +264,7 @@ mod tests {
             value: Some("a\u{1b}[2J\nb".into()),
             ..LeaseView::default()
         };
-        let text = pairs(&lease_rows(&lease));
+        let text = pairs(&lease_rows(&lease), false);
         assert_eq!(text, "key    k\nstate  held\nvalue  a\\u{1b}[2J\\nb\n");
     }
 

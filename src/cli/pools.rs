@@ -23,10 +23,10 @@ impl PoolsArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         if let Some(pool) = &self.pool {
             let pool = context.client.pool(pool).await?;
-            context.output.list(&pool, &pool.members, &MEMBERS, member)?;
+            context.output.list("members", &pool, &pool.members, &MEMBERS, member)?;
         } else {
             let pools = context.client.pools().await?;
-            context.output.list(&pools, &pools.pools, &POOLS, row)?;
+            context.output.list("pools", &pools, &pools.pools, &POOLS, row)?;
         }
         Ok(Exit::Done)
     }

@@ -2,10 +2,10 @@
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
-    io::{self, Write as _},
+    io::{self, Read as _, Write as _},
     os::{
         fd::AsFd,
-        unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+        unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _},
     },
     path::{Path, PathBuf},
 };
@@ -25,6 +25,40 @@ pub(super) fn refuse_if_others_read(out: &impl AsFd, what: &str) -> anyhow::Resu
         "other users may read the file that stdout goes to, and {what}"
     );
     Ok(())
+}
+
+/// The mode's bits for those who may change a file besides its owner.
+const OTHERS_WRITE: u32 = 0o022;
+/// The bit of a directory in which nobody may replace the files of others.
+const STICKY: u32 = 0o1000;
+
+/// The content of a file of at most so many bytes that nobody may change or replace but its owner, who is root or the
+/// user of this process.
+pub(super) fn read_own(path: &Path, most: u64) -> io::Result<String> {
+    let file = File::open(path)?;
+    // The mode of the very file that is read, whatever the path leads to later.
+    let metadata = file.metadata()?;
+    if metadata.mode() & OTHERS_WRITE != 0 {
+        return Err(io::Error::other("others than its owner may change it: chmod go-w it"));
+    }
+    let owner = metadata.uid();
+    if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+        return Err(io::Error::other(format!("it belongs to another user, with uid {owner}")));
+    }
+    // The path may lead to the file by a link, which could be replaced as well.
+    for path in [std::path::absolute(path)?, path.canonicalize()?] {
+        let mode = folder(&path).metadata()?.mode();
+        if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
+            let problem = "others than its owner may replace it: chmod go-w its directory";
+            return Err(io::Error::other(problem));
+        }
+    }
+    let mut content = String::new();
+    (&file).take(most + 1).read_to_string(&mut content)?;
+    if content.len() as u64 > most {
+        return Err(io::Error::other(format!("it is longer than {most} bytes")));
+    }
+    Ok(content)
 }
 
 /// Creates a file that only its owner may read.
@@ -92,6 +126,14 @@ mod tests {
         assert!(refused.contains("is not overwritten"), "{refused}");
         assert_eq!(fs::read_to_string(&path).unwrap(), "one");
         assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "a part is left");
+        assert_eq!(read_own(&path, 3).unwrap(), "one");
+        assert!(read_own(&path, 2).unwrap_err().to_string().contains("longer"));
+        for (changed, mode) in [(path.as_path(), 0o660), (path.parent().unwrap(), 0o777)] {
+            let before = fs::metadata(changed).unwrap().permissions();
+            fs::set_permissions(changed, fs::Permissions::from_mode(mode)).unwrap();
+            assert!(read_own(&path, 3).unwrap_err().to_string().contains("chmod"), "{mode:o}");
+            fs::set_permissions(changed, before).unwrap();
+        }
         let nowhere = write(&dir.path().join("a/b/c"), "").unwrap_err().to_string();
         assert!(nowhere.contains("cannot create"), "{nowhere}");
     }

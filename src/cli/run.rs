@@ -1,4 +1,4 @@
-//! `tenure run`: runs one program under one lease.
+//! `tenure run` and `tenure lock`: run one program under one lease.
 
 use std::{ffi::OsString, process::ExitCode, time::Duration};
 
@@ -14,6 +14,9 @@ use crate::{
         usual_grace,
     },
 };
+
+/// The most programs that run at a time under one lock: an acquire names each key.
+const MOST_SLOTS: i64 = 1000;
 
 /// Run a program while a lease is held, and stop it before the guarantee of the lease ends.
 ///
@@ -35,6 +38,34 @@ pub struct RunArgs {
     /// Any known key of this pool
     #[arg(long)]
     pool: Option<String>,
+    /// With --key: value to store with the lease; the next owner can read it
+    #[arg(long, conflicts_with_all = ["any", "pool"])]
+    value: Option<String>,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+/// Run a program while a lock is held: `tenure run`, with the key in front.
+///
+/// With --slots N, up to N programs run at a time: each holds one of KEY/1 to KEY/N. See `tenure run` for the
+/// environment of the program and the exit codes. Without --wait, the command ends at once if the lock is held.
+#[derive(Clone, Debug, Args)]
+pub struct LockArgs {
+    /// Key of the lock
+    key: String,
+    /// Hold any of KEY/1 to KEY/N, so that up to N programs run at a time
+    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_SLOTS))]
+    slots: Option<u32>,
+    /// Value to store with the lease; the next owner can read it
+    #[arg(long, conflicts_with = "slots")]
+    value: Option<String>,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+/// On which terms the program runs.
+#[derive(Clone, Debug, Args)]
+struct Terms {
     /// Owner of the lease [default: HOSTNAME:PID]
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
@@ -47,24 +78,29 @@ pub struct RunArgs {
     /// How long to wait for the lease: a duration or `forever` [default: do not wait]
     #[arg(long, value_parser = args::wait)]
     wait: Option<Duration>,
-    /// With --key: value to store with the lease; the next owner can read it
-    #[arg(long, conflicts_with_all = ["any", "pool"])]
-    value: Option<String>,
     /// Program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
+impl From<LockArgs> for RunArgs {
+    fn from(lock: LockArgs) -> Self {
+        let LockArgs { key, slots, value, terms } = lock;
+        let any = (1..=slots.unwrap_or(0)).map(|slot| format!("{key}/{slot}")).collect();
+        Self { key: slots.is_none().then_some(key), any, pool: None, value, terms }
+    }
+}
+
 impl RunArgs {
     pub(super) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let grace = self.grace.unwrap_or_else(|| usual_grace(self.ttl));
-        fits(self.ttl, grace).map_err(Failure::Usage)?;
+        let grace = self.terms.grace.unwrap_or_else(|| usual_grace(self.terms.ttl));
+        fits(self.terms.ttl, grace).map_err(Failure::Usage)?;
         let run = Run {
             client: context.client.clone(),
             hold: self.hold(),
             inherits: self.value.is_none(),
             grace,
-            command: self.command,
+            command: self.terms.command,
         };
         match run.run(talk).await {
             Ok(RunOutcome::Ended(exit)) => Ok(exit.number().into()),
@@ -85,8 +121,9 @@ impl RunArgs {
             (_, Some(pool)) => Hold::pool(pool),
             _ => Hold::any(self.any.iter()),
         };
-        let owner = self.owner.clone().unwrap_or_else(args::default_owner);
-        let hold = hold.owner(owner).ttl(self.ttl).wait(self.wait.unwrap_or_default());
+        let Terms { owner, ttl, wait, .. } = &self.terms;
+        let owner = owner.clone().unwrap_or_else(args::default_owner);
+        let hold = hold.owner(owner).ttl(*ttl).wait(wait.unwrap_or_default());
         match &self.value {
             Some(value) => hold.value(value),
             None => hold,
@@ -97,4 +134,27 @@ impl RunArgs {
 /// The exit code that shells report for a process that a signal ended.
 pub(super) fn signalled(signal: i32) -> ExitCode {
     u8::try_from(128 + signal).unwrap_or(255).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_a_run_of_its_key_or_of_one_of_its_slots() {
+        let terms = Terms {
+            owner: None,
+            ttl: Duration::from_secs(15),
+            grace: None,
+            wait: None,
+            command: vec!["true".into()],
+        };
+        let run = |slots| {
+            let lock = LockArgs { key: "k".into(), slots, value: None, terms: terms.clone() };
+            let run = RunArgs::from(lock);
+            (run.key, run.any)
+        };
+        assert_eq!(run(None), (Some("k".into()), Vec::new()));
+        assert_eq!(run(Some(2)), (None, vec!["k/1".to_owned(), "k/2".to_owned()]));
+    }
 }

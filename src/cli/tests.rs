@@ -27,6 +27,9 @@ fn what_the_contract_names_can_be_written() {
         "run --key k --owner o --ttl 15s --grace 5s --wait 30s --value v -- cmd -x --key y",
         "run --any a,b --wait forever -- cmd",
         "run --pool p -- cmd",
+        "lock k -- cmd -x",
+        "lock -n 3 k --wait forever --ttl 5s --grace 1s --owner o -- cmd",
+        "lock k --value v -- cmd",
         "work --pool p -- cmd",
         "work --pool p --prefix x --capacity 3 --owner o --weight 2 --ttl 5s --grace 1s --restart never -- cmd",
         "work --pool p --keys a,b --restart on-failure --output json -- cmd",
@@ -37,15 +40,28 @@ fn what_the_contract_names_can_be_written() {
         "acquire jobs/1 --wait forever",
         "acquire --any a,b --any c --count 2 --order sticky --wait forever",
         "acquire --prefix jobs/",
+        "acquire jobs/1 -o lease-id",
+        "heartbeat jobs/1 --lease-id 00ff",
+        "heartbeat jobs/1 --lease-id 00ff --value v --ttl 5s -o token",
         "release jobs/1 --lease-id 00ff --value v",
         "get jobs/1 --output json",
         "--server http://h:1 --output jsonl ls --prefix a --owner o --state held --limit 5 --after c",
         "ls --all",
+        "ls -o wide --all-states --pool p --sort held-for --reverse --limit 5",
+        "ls -w",
+        "ls -w=5s --prefix a",
+        "ls --watch=500ms",
+        "--color always ls",
+        "ls -ojson --color=never",
+        "--context prod ls",
         "ls --session 00ff",
         "acquire jobs/1 --session 00ff",
         "fence-skip jobs/1 --reason scrapped",
         "sessions",
         "sessions --owner w",
+        "sessions open --owner w --ttl 5s -o session-id",
+        "sessions open --pool p --weight 2 --capacity 3 --lock-delay 5s --delete-values",
+        "sessions heartbeat 00ff --progress half",
         "pools",
         "pools shards --output json",
         "sessions destroy 00ff",
@@ -53,8 +69,15 @@ fn what_the_contract_names_can_be_written() {
         "check jobs/1 --token 7",
         "watch --prefix a --owner o --types granted,released --after 1-0",
         "watch jobs/1 --until-free --timeout 10s",
+        "watch --since 10m -o wide",
+        "watch --since 2026-11-22T02:00:00Z --last 20 --types granted",
         "revoke jobs/1 --reason stuck --immediately",
+        "drain w",
+        "pin jobs/1",
+        "pin jobs/1 --by maintenance",
+        "unpin jobs/1 --by maintenance",
         "nodes --output json",
+        "nodes --all",
         "ready",
         "ready --timeout 500ms --output json",
         "transfer jobs/1 --lease-id 00ff --to w2 --offer 10s --value v",
@@ -82,6 +105,13 @@ fn what_the_contract_names_can_be_written() {
         "access check f",
         "access can w hold jobs/1 --owner w/1 --file f",
         "access can w observe",
+        "context ls",
+        "context use prod",
+        "context use --none",
+        "context show",
+        "context show prod -o json",
+        "--server https://a,https://b --ca c --token-file f context add prod",
+        "complete --form bash --breaks=: -- tenure get --owner w -- ",
         "completions bash",
         "man --dir d",
     ] {
@@ -101,6 +131,17 @@ fn what_makes_no_sense_is_refused() {
         "run --key k --pool p -- cmd",
         "run --any a --value v -- cmd",
         "run --key k --wait never -- cmd",
+        "lock -- cmd",
+        "lock k cmd",
+        "lock -n 0 k -- cmd",
+        "lock -n 2 k --value v -- cmd",
+        "heartbeat k",
+        "heartbeat --lease-id 00ff",
+        "sessions open --weight 2",
+        "sessions open --weight 0 --pool p",
+        "drain",
+        "pin",
+        "pin a b",
         "work -- cmd",
         "work --pool p --keys a --prefix x -- cmd",
         "work --pool p --capacity 0 -- cmd",
@@ -117,10 +158,24 @@ fn what_makes_no_sense_is_refused() {
         "ls --limit 0",
         "ls --limit 1001",
         "ls --all --limit 5",
+        "ls --state frozen",
+        "ls --state held --all-states",
+        "ls --sort key --after a",
+        "ls --reverse",
+        "ls --watch=5",
+        "ls --color sometimes",
         "check a",
         "check a --token -1",
         "watch --until-free",
         "watch a --prefix b",
+        "watch --since yesterday",
+        "watch --since 10m --after 0",
+        "watch a --until-free --last 5",
+        "context",
+        "context use",
+        "context use prod --none",
+        "context add",
+        "complete --form bash",
         "ready --timeout 5",
         "ready now",
         "revoke a",
@@ -157,4 +212,52 @@ fn completions_and_manual_pages_name_every_command() {
         assert!(page.contains(&format!("tenure\\-{written}(1)")), "{name} is not in the manual");
         assert!(dir.path().join(format!("tenure-{name}.1")).exists(), "{name} has no page");
     }
+}
+
+#[test]
+fn a_field_is_printed_by_the_commands_that_have_it() {
+    for (line, prints) in [
+        ("acquire k -o lease-id", true),
+        ("acquire k -o token", true),
+        ("acquire k -o session-id", false),
+        ("ls -o key", true),
+        ("ls -o lease-id", false),
+        ("get k -o token", true),
+        ("sessions open -o session-id", true),
+        ("sessions -o session-id", false),
+        ("release k --lease-id 00ff -o key", false),
+        ("release k --lease-id 00ff -o wide", true),
+        ("nodes -o json", true),
+    ] {
+        let cli = parse(line).unwrap();
+        assert_eq!(cli.command.check(cli.output).is_ok(), prints, "{line}");
+    }
+}
+
+#[test]
+fn the_format_of_faulty_arguments_is_found() {
+    let found = |line: &str| asked_for(line.split(' ').map(OsString::from));
+    for line in
+        ["x -o json", "x -ojson", "x -o=json", "--output json x", "--output=json", "-o JSON"]
+    {
+        assert_eq!(found(line), Some(Format::Json), "{line}");
+    }
+    for line in ["x", "x -- -o json", "x --output", "x -o yaml", "x --outputs json"] {
+        assert_eq!(found(line), None, "{line}");
+    }
+}
+
+/// The servers of a command line, in an environment without variables for them.
+fn servers(line: &str) -> Result<ServerArgs, Failure> {
+    let line = std::iter::once("tenure").chain(line.split_whitespace());
+    let matches = Cli::command().try_get_matches_from(line).unwrap();
+    Cli::from_arg_matches(&matches).unwrap().servers.settled(&matches)
+}
+
+#[test]
+fn a_context_on_the_command_line_stands_alone_or_with_other_options() {
+    assert!(servers("--context a --server b:1 ls").is_err());
+    assert!(servers("ls --context a --server b:1").is_err());
+    assert_eq!(servers("ls --context a --ca c").unwrap().context.as_deref(), Some("a"));
+    assert_eq!(servers("ls --server b:1").unwrap().server.as_deref(), Some("b:1"));
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::{
     Exit, Failure,
-    output::{Format, Output, talk},
+    output::{Output, talk},
     private_file,
 };
 use crate::{access::Token, clock::SystemEntropy};
@@ -62,17 +62,17 @@ impl NewArgs {
         }
         let shown = self.file.is_none().then(|| token.reveal());
         let line = format!("token = [\"{digest}\"]");
-        match (output.format, shown) {
-            (Format::Table, _) if self.json => {
+        match (output.format.is_json(), shown) {
+            (false, _) if self.json => {
                 let text = serde_json::to_string(&NewToken { token: shown, digest });
                 output.text(&format!("{}\n", text.map_err(io::Error::from)?))?;
             }
-            (Format::Table, Some(shown)) => {
+            (false, Some(shown)) => {
                 output.text(&format!("{shown}\n"))?;
                 talk(&format!("its line in the file of principals: {line}"));
             }
-            (Format::Table, None) => output.text(&format!("{line}\n"))?,
-            _ => output.json(&NewToken { token: shown, digest })?,
+            (false, None) => output.text(&format!("{line}\n"))?,
+            (true, _) => output.json(&NewToken { token: shown, digest })?,
         }
         io::stdout().flush()?;
         Ok(Exit::Done)

@@ -4,7 +4,7 @@ use std::{ffi::OsString, io::Read as _, sync::Arc, time::Duration};
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::{Context, Exit, Failure, Format, args, output::talk};
+use super::{Context, Exit, Failure, args, output::talk};
 use crate::{
     client::{LeaseFilter, WorkerPool},
     worker::{
@@ -98,7 +98,7 @@ impl WorkArgs {
             Some(capacity) => pool.capacity(usize::try_from(capacity).unwrap_or(usize::MAX)),
             None => pool,
         };
-        let as_json = context.output.format != Format::Table;
+        let as_json = context.output.format.is_json();
         let work = Work {
             pool,
             servers: context.client.environment().to_vec(),

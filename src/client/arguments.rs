@@ -101,6 +101,8 @@ pub struct LeaseFilter {
     pub state: Option<String>,
     /// Only leases that the session with this digest keeps.
     pub session: Option<String>,
+    /// Only keys of this pool.
+    pub pool: Option<String>,
     /// The most leases to return.
     pub limit: Option<u32>,
     /// The cursor from the page before.
@@ -108,12 +110,13 @@ pub struct LeaseFilter {
 }
 
 impl LeaseFilter {
-    pub(super) fn pairs(&self) -> [(&'static str, Option<String>); 6] {
+    pub(super) fn pairs(&self) -> [(&'static str, Option<String>); 7] {
         [
             ("prefix", self.prefix.clone()),
             ("owner", self.owner.clone()),
             ("state", self.state.clone()),
             ("session", self.session.clone()),
+            ("pool", self.pool.clone()),
             ("limit", self.limit.map(|limit| limit.to_string())),
             ("after", self.after.clone()),
         ]

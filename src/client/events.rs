@@ -266,11 +266,8 @@ mod tests {
     fn an_event_of_a_page_is_that_of_the_stream() {
         let body = serde_json::json!({ "id": "0a-8-0", "type": "io.tenure.lease.granted", "subject": "k" });
         let event = Event::past(body.clone());
-        let streamed = Frame {
-            id: Some("0a-8-0".into()),
-            event: "granted".into(),
-            data: body.to_string(),
-        };
+        let streamed =
+            Frame { id: Some("0a-8-0".into()), event: "granted".into(), data: body.to_string() };
         assert_eq!(event, Event::from(streamed));
         assert_eq!(event.key(), Some("k"));
     }

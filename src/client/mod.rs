@@ -109,8 +109,8 @@ pub use pool::{Done, DrainHandle, Ended, Handover, Waiting, WorkerPool};
 pub use session::{Session, SessionOptions};
 
 pub use crate::api::{
-    AnyOrder as Order, Drained, Forgot, HealthCheck, Holdings, Node, Nodes, Pool, PoolMember, Pools,
-    Released,
+    AnyOrder as Order, Drained, Forgot, HealthCheck, Holdings, Node, Nodes, Pool, PoolMember,
+    Pools, Released,
     reading::{
         Alive, Check, Grant, Grants, LeaseView, Leases, Notice, Opened, Problem, Readiness,
         SessionAlive, SessionView, Sessions,

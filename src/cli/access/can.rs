@@ -10,7 +10,7 @@ use crate::{
     access::{Access, Principal, Verb},
     cli::{
         Exit, Failure,
-        output::{Format, Output, shown},
+        output::{Output, shown},
     },
 };
 
@@ -57,12 +57,11 @@ impl CanArgs {
             Ok(line) => Verdict { allowed: true, why: format!("{}:{line}", file.display()) },
             Err(why) => Verdict { allowed: false, why },
         };
-        match output.format {
-            Format::Table => {
-                let answer = if verdict.allowed { "yes" } else { "no" };
-                output.text(&format!("{answer}: {}\n", shown(&verdict.why)))?;
-            }
-            _ => output.json(&verdict)?,
+        if output.format.is_json() {
+            output.json(&verdict)?;
+        } else {
+            let answer = if verdict.allowed { "yes" } else { "no" };
+            output.text(&format!("{answer}: {}\n", shown(&verdict.why)))?;
         }
         Ok(if verdict.allowed { Exit::Done } else { Exit::Other })
     }

@@ -10,7 +10,8 @@ use crate::{
     access::{self, Principal, Verb},
     cli::{
         Exit, Failure,
-        output::{Format, Output, dash, shown, talk},
+        format::Format,
+        output::{Output, dash, shown, talk},
     },
 };
 
@@ -68,7 +69,7 @@ impl CheckArgs {
         let warnings = access.review();
         let rows: Vec<Row> = access.principals().iter().map(|one| Row::of(one)).collect();
         let whole = Checked { file: &file, warnings: &warnings, principals: &rows };
-        output.list(&whole, &rows, &HEADING, Row::cells)?;
+        output.list("principals", &whole, &rows, &HEADING, Row::cells)?;
         if output.format != Format::Json {
             warnings.iter().for_each(|warning| talk(&format!("warning: {}", shown(warning))));
         }

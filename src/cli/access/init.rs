@@ -10,7 +10,7 @@ use crate::{
     access::{Access, Token},
     cli::{
         Exit, Failure,
-        output::{Format, Output, talk},
+        output::{Output, talk},
         private_file,
         token::refuse_if_others_read_stdout,
     },
@@ -43,9 +43,10 @@ impl InitArgs {
         let content = content(&token);
         Access::parse(&file, &content, file::now_ms())?;
         private_file::write(&file, &content)?;
-        match output.format {
-            Format::Table => output.text(&format!("{}\n", token.reveal()))?,
-            _ => output.json(&Written { file: &file, principal: ADMIN, token: token.reveal() })?,
+        if output.format.is_json() {
+            output.json(&Written { file: &file, principal: ADMIN, token: token.reveal() })?;
+        } else {
+            output.text(&format!("{}\n", token.reveal()))?;
         }
         let path = std::path::absolute(&file).unwrap_or(file);
         talk(&format!(

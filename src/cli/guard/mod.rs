@@ -1,5 +1,6 @@
 //! `tenure guard`: keeps one service active among several machines.
 
+mod pace;
 mod tell;
 #[cfg(test)]
 mod tests;

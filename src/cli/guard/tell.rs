@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sd_notify::NotifyState;
 
+use super::pace::{Pace, Words};
 use crate::{
     cli::output::{shown, talk},
     clock::{Clock, SystemClock},
@@ -22,6 +23,7 @@ pub(super) struct Teller {
     /// Half of the service manager's watchdog interval.
     watchdog: Option<Duration>,
     next_pulse: Moment,
+    pace: Pace,
 }
 
 impl Teller {
@@ -32,6 +34,7 @@ impl Teller {
             clock: SystemClock::new(),
             watchdog,
             next_pulse: Moment::ZERO,
+            pace: Pace::new(charge.settings.round + charge.settings.check_timeout),
         }
     }
 
@@ -56,7 +59,7 @@ impl Teller {
         }
     }
 
-    fn report(&self, report: Report) {
+    fn report(&mut self, report: Report) {
         match report {
             Report::Ready => notify(NotifyState::Ready),
             Report::GuardState(GuardState::Gone) => {}
@@ -74,7 +77,14 @@ impl Teller {
                 }
             }
             Report::Unhealthy { failures, outcome } => {
-                self.say(&format!("the health check {} ({failures} in a row)", ended(outcome)));
+                let ended = ended(outcome);
+                match self.pace.words(failures, self.clock.now()) {
+                    Words::News => {
+                        self.say(&format!("the health check {ended} ({failures} in a row)"));
+                    }
+                    Words::Still => self.say(&format!("the health check {ended} again, as before")),
+                    Words::Nothing => {}
+                }
             }
             Report::Resting { why, pause } => {
                 let pause = format_duration(pause);

@@ -1,15 +1,24 @@
 //! `tenure watch`: prints changes of ownership as they happen.
 
+mod line;
+mod past;
+
 use std::{pin::Pin, time::Duration};
 
 use clap::Args;
-use serde_json::Value;
 use tokio::time::Sleep;
 
+use self::{
+    line::{heading, print},
+    past::Past,
+};
 use super::{
-    Context, Exit, Failure,
     args::duration,
-    output::{Format, shown, talk},
+    context::Context,
+    exit::{Exit, Failure},
+    format::Format,
+    output::talk,
+    when::Since,
 };
 use crate::{
     client::{ClientError, Event, EventFilter, StreamItem},
@@ -25,6 +34,9 @@ const RETRY_LOOK: Duration = Duration::from_secs(1);
 ///
 /// After a disconnect, the stream resumes at the last event. A `reset` announces that events are missing, because the
 /// server can no longer replay them.
+///
+/// --since and --last begin with past changes. For them, the server is asked for all changes that it still keeps, so
+/// filters make the answer faster. With --output wide, there is a heading, the time of day alone, and who gave an order.
 #[derive(Clone, Debug, Args)]
 pub struct WatchArgs {
     /// Only this key
@@ -40,9 +52,15 @@ pub struct WatchArgs {
     /// transferred…
     #[arg(long, value_name = "TYPES", conflicts_with = "until_free")]
     types: Option<String>,
-    /// Start after this cursor [default: from now on]
-    #[arg(long, value_name = "CURSOR", conflicts_with = "until_free")]
+    /// Start after this cursor; 0 is the oldest change that the server keeps [default: from now on]
+    #[arg(long, value_name = "CURSOR", conflicts_with_all = ["until_free", "since", "last"])]
     after: Option<String>,
+    /// Start with the changes since this time: a duration before now such as 10m, or 2026-11-22T02:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = Since::parse, conflicts_with = "until_free")]
+    since: Option<Since>,
+    /// Start with the last N changes
+    #[arg(long, value_name = "N", conflicts_with = "until_free")]
+    last: Option<usize>,
     /// Exit with 0 as soon as the key is free
     #[arg(long, requires = "key", conflicts_with = "owner")]
     until_free: bool,
@@ -62,12 +80,21 @@ impl WatchArgs {
     }
 
     async fn follow(&self, context: &Context) -> Result<Exit, Failure> {
-        let mut stream = context.client.events(EventFilter {
+        let mut filter = EventFilter {
             prefix: self.key.clone().or_else(|| self.prefix.clone()),
             owner: self.owner.clone(),
             types: self.types.clone(),
             after: self.after.clone(),
-        });
+        };
+        if context.output.format == Format::Wide {
+            context.output.text(&heading())?;
+        }
+        if self.since.is_some() || self.last.is_some() {
+            let past = Past::new(self.since.map(Since::wall_ms), self.last);
+            let concerns = |event: &Event| self.concerns(event);
+            filter.after = Some(past.print(context, filter.clone(), concerns).await?);
+        }
+        let mut stream = context.client.events(filter);
         let awaited = self.key.as_deref().filter(|_| self.until_free);
         let mut again = None;
         loop {
@@ -142,60 +169,5 @@ async fn due(timer: &mut Option<Pin<Box<Sleep>>>) {
     match timer {
         Some(timer) => timer.await,
         None => std::future::pending().await,
-    }
-}
-
-fn print(context: &Context, event: &Event) -> Result<(), Failure> {
-    let text = match context.output.format {
-        Format::Table => line(event),
-        // Several indented documents in a row would not be one JSON document, so each event is one line.
-        Format::Json | Format::Jsonl => event.body.to_string(),
-    };
-    Ok(context.output.text(&format!("{text}\n"))?)
-}
-
-/// `2026-11-21T02:20:00.125Z  granted  jobs/1  owner=w2 token=8 was=w1/7 reason=…`.
-fn line(event: &Event) -> String {
-    let text = |value: &Value| match value {
-        Value::Null => None,
-        Value::String(text) => Some(shown(text)),
-        other => Some(other.to_string()),
-    };
-    let data = &event.body["data"];
-    let mut words = Vec::new();
-    for name in ["owner", "token"] {
-        words.extend(text(&data[name]).map(|value| format!("{name}={value}")));
-    }
-    if let Some(owner) = text(&data["previous"]["owner"]) {
-        let token = text(&data["previous"]["token"]).unwrap_or_default();
-        words.push(format!("was={owner}/{token}"));
-    }
-    for name in ["reason", "seq"] {
-        words.extend(text(&data[name]).map(|value| format!("{name}={value}")));
-    }
-    let time = text(&event.body["time"]).unwrap_or_else(|| "-".into());
-    let key = shown(event.key().unwrap_or("-"));
-    format!("{time:24}  {:12}  {key}  {}", shown(&event.kind), words.join(" "))
-        .trim_end()
-        .to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn an_event_is_one_line() {
-        let body = json!({"subject": "jobs/1", "time": "2026-11-21T02:20:00.125Z", "data": {
-            "owner": "w\n2", "token": 8, "previous": {"owner": "w1", "token": 7}, "seq": 3, "reason": null}});
-        let event = Event { cursor: Some("8-0".into()), kind: "granted".into(), body };
-        assert_eq!(
-            line(&event),
-            "2026-11-21T02:20:00.125Z  granted       jobs/1  owner=w\\n2 token=8 was=w1/7 seq=3"
-        );
-        let reset = Event { cursor: None, kind: "reset".into(), body: json!({}) };
-        assert_eq!(line(&reset).split_whitespace().collect::<Vec<_>>(), ["-", "reset", "-"]);
     }
 }
