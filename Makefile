@@ -169,8 +169,8 @@ putex: nats ## three agents of guard and of putex under the same faults, side by
 	$(CARGO) build --release
 	benches/guard_and_putex.py --tenure $(or $(CARGO_TARGET_DIR),target)/release/tenure --putex .tools/putex/bin/putex --nats $(NATS)
 
-openapi: tools-nextest ## writes openapi.json, docs/metrics.md, docs/errors.md, llms.txt and config/tenure.toml anew
-	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test it 'openapi::' 'observability::page::' 'shipped_file::' 'manual::codes::' 'manual::index::'
+openapi: tools-nextest ## writes openapi.json, docs/cli.md, metrics.md and errors.md, llms.txt and config/tenure.toml anew
+	UPDATE=1 $(CARGO) nextest run $(FEATURES) --test it 'openapi::' 'observability::page::' 'shipped_file::' 'manual::cli::' 'manual::codes::' 'manual::index::'
 
 # Tools that the tests and checks need, as versions that are known to work.
 tools: tools-nextest tools-deny tools-fuzz tools-schemathesis nats

@@ -1,6 +1,11 @@
 //! Arguments that several commands share, and the parsers of their values.
 
-use std::{io, path::PathBuf, time::Duration};
+use std::{
+    io,
+    net::{SocketAddr, ToSocketAddrs as _},
+    path::PathBuf,
+    time::Duration,
+};
 
 use clap::Args;
 
@@ -18,7 +23,7 @@ pub struct SettingsArgs {
     /// TOML file with settings; config/tenure.toml documents every key
     #[arg(long, value_name = "FILE", env = "TENURE_CONFIG")]
     pub config: Option<PathBuf>,
-    /// IP address and port to listen on (server.listen)
+    /// IP address or host name, and port to listen on (server.listen)
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<String>,
     /// Directory of the embedded store (store.embedded.data_dir)
@@ -38,9 +43,10 @@ impl SettingsArgs {
     /// # Errors
     /// All faults in all layers, or everything that this build lacks.
     pub fn load(&self) -> Result<Loaded, Faults> {
+        let listen = self.listen.as_deref().map(address);
         let sources = Sources::new()
             .file(self.config.as_deref())
-            .flag("--listen", "server.listen", self.listen.as_deref())
+            .flag("--listen", "server.listen", listen.as_deref())
             .flag("--data-dir", "store.embedded.data_dir", self.data_dir.as_deref())
             .flag("--store", "store.kind", self.store.as_deref());
         let sources = self.set.iter().fold(sources, |sources, given| sources.set(given));
@@ -48,6 +54,18 @@ impl SettingsArgs {
         loaded.check_build()?;
         Ok(loaded)
     }
+}
+
+/// The address that a host name with a port stands for, as IPv4 if it has one. Anything else stays as it is, for the
+/// settings to judge.
+fn address(text: &str) -> String {
+    let is_address = text.parse::<SocketAddr>().is_ok();
+    let found: Vec<SocketAddr> = match text.to_socket_addrs() {
+        Ok(found) if !is_address => found.collect(),
+        _ => Vec::new(),
+    };
+    let first = found.iter().find(|address| address.is_ipv4()).or(found.first());
+    first.map_or_else(|| text.to_owned(), SocketAddr::to_string)
 }
 
 /// Parses `250ms`, `15s`, `2m`. The server counts in milliseconds, so only whole milliseconds are accepted.
@@ -122,6 +140,14 @@ mod tests {
         assert!(duration("15").unwrap_err().contains("250ms"));
         assert!(duration("1500us").unwrap_err().contains("milliseconds"));
         assert!(duration("").is_err());
+    }
+
+    #[test]
+    fn a_host_name_is_listened_on_at_its_address() {
+        assert_eq!(address("localhost:7373"), "127.0.0.1:7373");
+        for text in ["127.0.0.1:0", "[::1]:7373", "7373", "127.0.0.1"] {
+            assert_eq!(address(text), text);
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ mod access;
 mod backup;
 mod browser;
 mod checker;
+mod cli;
 mod client;
 mod core;
 mod crash;

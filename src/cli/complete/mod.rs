@@ -57,7 +57,7 @@ impl CompleteArgs {
 
 /// The names that the server of this command line knows, or the user's contexts. None if they cannot be had in time.
 fn known(names: Names, place: &Place<'_>) -> Vec<Candidate> {
-    let servers = place.servers().unwrap_or_default();
-    let found = names::find(names, &servers, &place.partial);
-    found.into_iter().map(|word| Candidate::named(word)).collect()
+    let servers = place.servers();
+    let found = servers.map(|servers| names::find(names, &servers, &place.partial));
+    found.into_iter().flatten().map(Candidate::named).collect()
 }

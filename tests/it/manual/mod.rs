@@ -1,6 +1,7 @@
 //! The manual: its contents are complete, its links lead somewhere, generated pages are up to date, and what a reader
 //! is told to type works.
 
+mod cli;
 mod codes;
 mod index;
 mod site;
