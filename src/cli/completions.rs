@@ -7,8 +7,8 @@ use super::{Exit, Failure, output::Output};
 
 /// Print a completion script for a shell.
 ///
-/// The scripts for bash, zsh and fish ask `tenure` for the words at the cursor. With a server that can be reached, keys,
-/// owners and pools are completed too. For other shells, the script has commands and options alone.
+/// The scripts for bash, zsh and fish ask `tenure` for the words at the cursor. With a server that can be reached,
+/// keys, owners and pools are completed too. For other shells, the script has commands and options alone.
 #[derive(Clone, Debug, Args)]
 pub struct CompletionsArgs {
     /// Shell that will run the script

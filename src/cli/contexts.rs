@@ -67,7 +67,9 @@ impl ContextsArgs {
             .ok_or_else(|| Failure::Usage("contexts need HOME or XDG_CONFIG_HOME".to_owned()))?;
         match self.action {
             Action::Ls => ls(&contexts, output)?,
-            Action::Use { context_name, .. } => contexts.choose(context_name.as_deref())?,
+            Action::Use { context_name, none } => {
+                contexts.choose(context_name.as_deref().filter(|_| !none))?;
+            }
             Action::Show { context_name } => {
                 let (name, entry) = match context_name {
                     Some(name) => (Some(name.clone()), contexts.named(&name)?),

@@ -10,8 +10,8 @@ use super::{
 /// End all leases of an owner, gracefully.
 ///
 /// Sessions of the owner in pools with `balance` are asked to hand over first. Every other lease is revoked: it ends
-/// when the last promise to its holder has ended. Pinned leases are left. The owner can acquire leases again at once, so
-/// stop it first, or take its right.
+/// when the last promise to its holder has ended. Pinned leases are left. The owner can acquire leases again at once:
+/// stop it first, or take its right to hold them.
 #[derive(Clone, Debug, Args)]
 pub struct DrainArgs {
     /// Owner whose leases end

@@ -1,8 +1,8 @@
 //! The command line: one file per command, and one table of exit codes.
 //!
 //! Guarantees: data goes to stdout, messages go to stderr. The exit codes are those of [`Exit`]. Durations are written
-//! `250ms`, `15s`, `2m`. The only secrets that are printed are those that the caller asked for: a `lease_id`, the id of a
-//! new session, a new token.
+//! `250ms`, `15s`, `2m`. The only secrets that are printed are those that the caller asked for: a `lease_id`, the id of
+//! a new session, a new token.
 //!
 //! Does not guarantee: the exact words of messages on stderr, or of the `table` output. Programs must read `json` or
 //! `jsonl`.

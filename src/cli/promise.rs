@@ -1,5 +1,5 @@
-//! Promises as they are printed: what is left of them at the moment of printing, not what they were when the request was
-//! sent.
+//! Promises as they are printed: what is left of them at the moment of printing, not what they were when the request
+//! was sent.
 
 use serde::Serialize;
 use serde_json::{Value, json};

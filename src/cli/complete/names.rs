@@ -20,6 +20,7 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const KEYS: u32 = 200;
 /// The most leases whose owners are offered.
 const LEASES: u32 = 1000;
+
 /// Where the values of an argument come from.
 #[derive(Clone, Debug)]
 pub(super) enum Source {

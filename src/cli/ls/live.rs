@@ -31,7 +31,7 @@ pub(super) async fn follow(
 ) -> Result<Exit, Failure> {
     let output = &context.output;
     let mut last = drawn(output, &list().await?);
-    let mut problem = None;
+    let mut problem: Option<String> = None;
     loop {
         let head = head(&context.client.servers(), pause, problem.as_deref());
         show(output, &head, &last)?;

@@ -44,13 +44,15 @@ enum Action {
     },
     /// End a session and all its leases
     Destroy {
-        /// Secret id of the session, better as `@FILE` or `-` (standard input). Without the id, drain the session's owner with `tenure drain`
+        /// Secret id of the session, better as `@FILE` or `-` (standard input). Without the id, drain the session's
+        /// owner with `tenure drain`
         #[arg(env = "TENURE_SESSION_ID", hide_env_values = true, value_parser = secret)]
         id: String,
     },
     /// Ask a session to hand over all its leases
     Drain {
-        /// Secret id of the session, better as `@FILE` or `-` (standard input). Without the id, drain the session's owner with `tenure drain`
+        /// Secret id of the session, better as `@FILE` or `-` (standard input). Without the id, drain the session's
+        /// owner with `tenure drain`
         #[arg(env = "TENURE_SESSION_ID", hide_env_values = true, value_parser = secret)]
         id: String,
     },

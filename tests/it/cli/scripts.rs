@@ -38,9 +38,10 @@ fn a_script_keeps_a_session_without_curl() {
     let id = opened.ok();
     assert_eq!(id.len(), 64, "{id}");
     run(&["acquire", "k", "--owner", "w", "--session", id]).ok();
-    let beat = run(&["sessions", "heartbeat", id, "--progress", "half", "-o", "json"]).json();
-    assert_eq!(beat["leases"]["count"], 1, "{beat}");
-    assert!(beat["valid_for_ms"].as_u64().is_some_and(|left| left <= 60_000), "{beat}");
+    let beat = || run(&["sessions", "heartbeat", id, "--progress", "half", "-o", "json"]).json();
+    // Right after a grant, the count may not include it.
+    assert!((0..100).any(|_| beat()["leases"]["count"] == 1), "{}", beat());
+    assert!(beat()["valid_for_ms"].as_u64().is_some_and(|left| left <= 60_000), "{}", beat());
     let rows = run(&["sessions", "heartbeat", id]);
     assert!(rows.ok().contains("leases") && rows.out.contains("valid_for"), "{rows:?}");
     let digest = run(&["sessions", "-o", "json"]).json()["sessions"][0]["digest"].clone();
