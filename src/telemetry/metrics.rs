@@ -191,6 +191,7 @@ pub struct Metrics {
     /// Gaps in the store's feed.
     pub feed_gaps: Counter,
     store_frozen: Gauge,
+    store_epoch: Gauge,
     nodes: [Gauge; 3],
     renewals: [Counter; 2],
     /// This node's record ran out.
@@ -286,6 +287,7 @@ impl Metrics {
             throttled: counter!("tenure_store_throttled_total", "store" => store),
             feed_gaps: counter!("tenure_store_feed_gaps_total", "store" => store),
             store_frozen: gauge!("tenure_store_frozen", "store" => store),
+            store_epoch: gauge!("tenure_store_epoch", "store" => store),
             nodes: ["alive", "drained", "dead"].map(|kind| gauge!("tenure_nodes", "kind" => kind)),
             renewals: ["committed", "error"]
                 .map(|outcome| counter!("tenure_node_renewals_total", "outcome" => outcome)),
@@ -399,6 +401,11 @@ impl Metrics {
     /// Sets whether grants are frozen.
     pub fn frozen(&self, frozen: bool) {
         self.store_frozen.set(if frozen { 1.0 } else { 0.0 });
+    }
+
+    /// Sets the store's epoch, at every scrape.
+    pub fn epoch(&self, epoch: u16) {
+        self.store_epoch.set(f64::from(epoch));
     }
 
     /// Sets how many nodes are alive, drained and dead.

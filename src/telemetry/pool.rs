@@ -28,6 +28,7 @@ pub struct PoolMetrics {
     pub adoptions: Counter,
     members: Gauge,
     imbalance: Gauge,
+    vacant: Gauge,
 }
 
 /// Handles to the counters of hand-overs.
@@ -86,6 +87,7 @@ impl PoolMetrics {
             adoptions: counter!("tenure_lease_adoptions_total", "pool" => pool()),
             members: gauge!("tenure_pool_members", "pool" => pool()),
             imbalance: gauge!("tenure_pool_imbalance", "pool" => pool()),
+            vacant: gauge!("tenure_pool_vacant", "pool" => pool()),
         })
     }
 
@@ -124,11 +126,12 @@ impl PoolMetrics {
         }
     }
 
-    /// Sets the number of members, and the number of leases that would have to move.
-    pub fn balance(&self, members: usize, moves: usize) {
+    /// Sets the number of members, of leases that would have to move, and of keys that nobody holds.
+    pub fn balance(&self, members: usize, moves: usize, vacant: usize) {
         let float = |count: usize| f64::from(u32::try_from(count).unwrap_or(u32::MAX));
         self.members.set(float(members));
         self.imbalance.set(float(moves));
+        self.vacant.set(float(vacant));
     }
 
     /// Records how long a tenure lasted.

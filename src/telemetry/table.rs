@@ -103,6 +103,11 @@ pub const TABLE: &[Series] = &[
         &["pool"],
         "Leases that must move before every member of the pool has its share.",
     ),
+    gauge(
+        "tenure_pool_vacant",
+        &["pool"],
+        "Keys of the pool that nobody holds, whatever the reason. 0 if no session has joined the pool since the start.",
+    ),
     histogram(
         "tenure_lease_acquire_duration_seconds",
         &["pool"],
@@ -196,6 +201,11 @@ pub const TABLE: &[Series] = &[
         "tenure_store_frozen",
         &["store"],
         "1 while this node grants nothing because the store went backwards, otherwise 0.",
+    ),
+    gauge(
+        "tenure_store_epoch",
+        &["store"],
+        "Epoch of the store: the upper part of every new token.",
     ),
     gauge("tenure_nodes", &["kind"], "Nodes that have a record in the store, by state."),
     counter(

@@ -75,7 +75,7 @@ fn plan(
         aside.into_iter().for_each(|session| say_aside(name, session));
         let plan = pool.plan(here, now, damping);
         if let Some(metrics) = table.named(name) {
-            metrics.balance(pool.members.len(), plan.moves);
+            metrics.balance(pool.members.len(), plan.moves, pool.free);
         }
         if !coordinator.policy_table().balances(name) {
             return (Vec::new(), watched);

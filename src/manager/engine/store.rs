@@ -224,6 +224,7 @@ impl OpenStore {
             metrics.store_state(keys, live_bytes, log_bytes, health == Health::Ready);
             metrics.store_stuck.set(if stuck { 1.0 } else { 0.0 });
             metrics.frozen(matches!(health, Health::Frozen(_)));
+            metrics.epoch(store.meta().epoch.0);
         }
     }
 

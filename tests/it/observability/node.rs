@@ -58,6 +58,12 @@ impl Node {
         (response.status().as_u16(), response.text().await.expect("a body"))
     }
 
+    /// The status of a DELETE.
+    pub async fn delete(&self, path: &str) -> u16 {
+        let response = self.client.delete(format!("{}{path}", self.url)).send().await;
+        response.expect("an answer").status().as_u16()
+    }
+
     /// A response whose body does not end.
     pub async fn stream(&self, path: &str) -> reqwest::Response {
         let response = self.client.get(format!("{}{path}", self.url)).send().await;
@@ -75,6 +81,13 @@ impl Node {
         let (status, answer) = self.post(path, &body).await;
         assert_eq!(status, 200, "{path} {body} was answered {answer}");
         answer
+    }
+
+    /// The id of a new session.
+    pub async fn open_session(&self, body: &Value) -> String {
+        let (status, answer) = self.post("/v1/sessions", body).await;
+        assert_eq!(status, 201, "{body} was answered {answer}");
+        answer["id"].as_str().expect("an id").to_owned()
     }
 
     /// A call that must be refused with this status.
