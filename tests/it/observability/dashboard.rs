@@ -67,6 +67,25 @@ impl Dashboard {
         }
         targets
     }
+
+    /// The annotations, without the one of Grafana itself.
+    pub fn notes(&self) -> impl Iterator<Item = &Value> {
+        list(&self.json["annotations"]["list"]).iter().filter(|note| note["builtIn"] != 1)
+    }
+
+    /// Every query of an annotation.
+    pub fn annotations(&self) -> Vec<Target> {
+        let target = |note: &Value| Target {
+            place: format!("{}: mark {}", self.file, text(&note["name"])),
+            raw: text(&note["expr"]).to_owned(),
+        };
+        self.notes().map(target).collect()
+    }
+}
+
+/// Every query of every dashboard: those of the panels, and those of the annotations.
+pub fn queries() -> Vec<Target> {
+    all().iter().flat_map(|board| board.targets().into_iter().chain(board.annotations())).collect()
 }
 
 /// A query with every variable filled in.

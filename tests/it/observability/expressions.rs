@@ -13,6 +13,7 @@ use crate::observability::{
     alerts,
     dashboard::{self, Dashboard, RATE_INTERVAL, filled},
     node::Node,
+    records::{self, is_recorded},
     scrape::Scrape,
     workload,
 };
@@ -65,12 +66,22 @@ impl ExprVisitor for Names {
     }
 }
 
-/// What an expression names and a scrape does not have.
-fn missing(query: &str, scrape: &Scrape) -> Vec<String> {
+/// What an expression names and a scrape does not have, nor a recording rule makes.
+fn missing(query: &str, scrape: &Scrape, recorded: &[&str]) -> Vec<String> {
     let names = Names::of(query);
     let mut missing = Vec::new();
     let mut labels: BTreeSet<&str> = ADDED.into();
     for (name, matchers) in names.metrics.iter().filter(|(name, _)| name != OWN) {
+        if is_recorded(name) {
+            let kept = records::labels(name);
+            if !recorded.contains(&name.as_str()) {
+                missing.push(format!("record {name}"));
+            }
+            let unkept = matchers.matchers.iter().filter(|m| !kept.contains(&m.name.as_str()));
+            missing.extend(unkept.map(|matcher| format!("{name}{{{}}}", matcher.name)));
+            labels.extend(kept);
+            continue;
+        }
         let mut values: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for series in scrape.of(name) {
             for (label, value) in &series.labels {
@@ -101,7 +112,7 @@ fn missing(query: &str, scrape: &Scrape) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn every_metric_and_label_of_dashboard_and_alerts_is_in_a_scrape() {
+async fn every_metric_and_label_of_dashboards_rules_and_alerts_is_in_a_scrape() {
     let node = Node::start(&[]).await;
     let _trace = workload::run(&node).await;
     let scrape = node.scrape().await;
@@ -111,22 +122,50 @@ async fn every_metric_and_label_of_dashboard_and_alerts_is_in_a_scrape() {
         let mut table = TABLE.iter().filter(|metric| metric.labels.contains(&"plugin"));
         table.any(|metric| raw.contains(metric.name))
     };
-    let targets: Vec<_> = dashboard::all().iter().flat_map(Dashboard::targets).collect();
-    for target in targets.iter().filter(|target| !of_plugins(&target.raw)) {
-        for name in missing(&filled(&target.raw, RATE_INTERVAL), &scrape) {
+    let rules = records::all();
+    let recorded: Vec<&str> = rules.iter().map(|rule| rule.name.as_str()).collect();
+    for target in dashboard::queries().iter().filter(|target| !of_plugins(&target.raw)) {
+        for name in missing(&filled(&target.raw, RATE_INTERVAL), &scrape, &recorded) {
             faults.push(format!("{}: {name}", target.place));
         }
     }
     for alert in alerts::all().iter().filter(|alert| !of_plugins(&alert.expr)) {
-        for name in missing(&alert.expr, &scrape) {
+        for name in missing(&alert.expr, &scrape, &recorded) {
             faults.push(format!("alert {}: {name}", alert.name));
+        }
+    }
+    // A rule uses what the rules above it record.
+    for (at, rule) in rules.iter().enumerate() {
+        for name in missing(&rule.expr, &scrape, &recorded[..at]) {
+            faults.push(format!("rule {}: {name}", rule.name));
+        }
+    }
+    for (page, query) in of_pages() {
+        for name in missing(query, &scrape, &recorded) {
+            faults.push(format!("{page}: {name}"));
         }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }
 
+/// The queries that pages of the manual show.
+fn of_pages() -> Vec<(&'static str, &'static str)> {
+    let pages = [
+        ("metrics.md", include_str!("../../../docs/metrics.md")),
+        ("slo.md", include_str!("../../../docs/slo.md")),
+    ];
+    let mut queries = Vec::new();
+    for (page, text) in pages {
+        let blocks = text.split("```promql\n").skip(1);
+        let ends = blocks.map(|block| block.split_once("```").expect("the block ends").0);
+        queries.extend(ends.map(|query| (page, query.trim())));
+    }
+    assert!(queries.len() >= 8, "{queries:?}");
+    queries
+}
+
 #[test]
-fn the_dashboard_shows_every_metric_of_the_table() {
+fn the_dashboards_show_every_metric_of_the_table() {
     let mut shown = BTreeSet::new();
     for target in dashboard::all().iter().flat_map(Dashboard::targets) {
         let names = Names::of(&filled(&target.raw, RATE_INTERVAL));
@@ -143,12 +182,13 @@ fn the_dashboard_shows_every_metric_of_the_table() {
 #[test]
 fn a_wrong_metric_label_or_value_is_noticed() {
     let scrape = Scrape::parse("a_bucket{le=\"1\",pool=\"x\"} 1\n");
-    assert_eq!(
-        missing("sum by (le, pool, job) (rate(a_bucket{pool=\"x\"}[1m]))", &scrape),
-        [""; 0]
-    );
-    assert_eq!(missing("b", &scrape), ["metric b"]);
-    assert_eq!(missing("sum by (op) (a_bucket)", &scrape), ["label op"]);
-    assert_eq!(missing("a_bucket{op=~\".+\"}", &scrape).len(), 1);
-    assert_eq!(missing("a_bucket{pool=~\"x|y\"}", &scrape), ["a_bucket{pool=\"y\"}"]);
+    let missing = |query| missing(query, &scrape, &["job_pool:a:sum"]);
+    assert_eq!(missing("sum by (le, pool, job) (rate(a_bucket{pool=\"x\"}[1m]))"), [""; 0]);
+    assert_eq!(missing("b"), ["metric b"]);
+    assert_eq!(missing("sum by (op) (a_bucket)"), ["label op"]);
+    assert_eq!(missing("a_bucket{op=~\".+\"}").len(), 1);
+    assert_eq!(missing("a_bucket{pool=~\"x|y\"}"), ["a_bucket{pool=\"y\"}"]);
+    assert_eq!(missing("sum by (pool) (job_pool:a:sum{pool=~\"x\"})"), [""; 0]);
+    assert_eq!(missing("job_pool:b:sum"), ["record job_pool:b:sum"]);
+    assert_eq!(missing("job_pool:a:sum{instance=\"x\"}"), ["job_pool:a:sum{instance}"]);
 }

@@ -2,7 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::observability::dashboard::{self, Dashboard, RATE_INTERVAL, filled, list, text};
+use serde_json::Value;
+
+use crate::observability::{
+    dashboard::{self, Dashboard, RATE_INTERVAL, filled, list, text},
+    records::is_recorded,
+};
 use promql_parser::{
     parser::{self, Expr},
     util::{ExprVisitor, walk_expr},
@@ -120,19 +125,72 @@ fn panels_have_title_description_unit_data_source_and_queries() {
 #[test]
 fn panels_fill_the_grid_without_overlap_and_have_ids_of_their_own() {
     for board in dashboard::all() {
-        let (mut cells, mut ids) = (BTreeSet::new(), BTreeSet::new());
-        for panel in list(&board.json["panels"]) {
-            let title = text(&panel["title"]);
-            assert!(ids.insert(panel["id"].as_u64().expect("an id")), "{title}: its id is taken");
-            let at = |name: &str| panel["gridPos"][name].as_u64().expect("a place");
-            assert!(at("x") + at("w") <= 24, "{title} leaves the grid");
-            for x in at("x")..at("x") + at("w") {
-                for y in at("y")..at("y") + at("h") {
-                    assert!(cells.insert((x, y)), "{title} overlaps another panel");
-                }
+        let top = list(&board.json["panels"]);
+        let mut ids = BTreeSet::new();
+        fill(top, &mut ids);
+        for row in top.iter().filter(|panel| panel["type"] == "row") {
+            let (title, panels) = (text(&row["title"]), list(&row["panels"]));
+            assert_eq!(row["collapsed"] == true, !panels.is_empty(), "{title}: what it hides");
+            fill(panels, &mut ids);
+            // Grafana moves a row's panels by the distance of the first one from the row.
+            let top = panels.iter().filter_map(|panel| panel["gridPos"]["y"].as_u64()).min();
+            let row = row["gridPos"]["y"].as_u64().expect("a place");
+            assert!(top.is_none_or(|top| top == row + 1), "{title}: its panels are below it");
+        }
+    }
+}
+
+/// Checks that these panels do not overlap, and gathers their ids.
+fn fill(panels: &[Value], ids: &mut BTreeSet<u64>) {
+    let mut cells = BTreeSet::new();
+    for panel in panels {
+        let title = text(&panel["title"]);
+        assert!(ids.insert(panel["id"].as_u64().expect("an id")), "{title}: its id is taken");
+        let at = |name: &str| panel["gridPos"][name].as_u64().expect("a place");
+        assert!(at("x") + at("w") <= 24, "{title} leaves the grid");
+        for x in at("x")..at("x") + at("w") {
+            for y in at("y")..at("y") + at("h") {
+                assert!(cells.insert((x, y)), "{title} overlaps another panel");
             }
         }
     }
+}
+
+#[test]
+fn a_dashboard_opens_with_two_rows_and_hides_the_others() {
+    for board in dashboard::all() {
+        let rows = list(&board.json["panels"]).iter().filter(|panel| panel["type"] == "row");
+        let open: Vec<bool> = rows.map(|row| row["collapsed"] != true).collect();
+        assert!(open.len() > 2, "{}", board.file);
+        let wanted = (0..open.len()).map(|at| at < 2).collect::<Vec<bool>>();
+        assert_eq!(open, wanted, "{}", board.file);
+    }
+}
+
+#[test]
+fn annotations_have_name_colour_text_and_data_source() {
+    let mut faults = Faults::default();
+    for board in dashboard::all() {
+        let mut names = BTreeSet::new();
+        for note in board.notes() {
+            let name = text(&note["name"]);
+            let place = format!("{}: mark {name}", board.file);
+            faults.unless(names.insert(name), &place, "its name is its own");
+            faults.unless(note["datasource"]["uid"] == DATASOURCE, &place, "data source");
+            faults.unless(note["enable"] == true, &place, "is shown");
+            faults.unless(text(&note["titleFormat"]) == name, &place, "its title is its name");
+            for part in ["iconColor", "textFormat", "tagKeys", "step"] {
+                faults.unless(!text(&note[part]).is_empty(), &place, part);
+            }
+            // Grafana shows what is above 0. A time in place of a value is one in milliseconds.
+            let query = text(&note["expr"]);
+            let by_time = note["useValueForTime"] == true && query.contains("* 1000");
+            faults.unless(by_time || query.contains(" > "), &place, "is above 0 when it is so");
+        }
+        faults.unless(names.contains("Node started"), &board.file, "marks starts");
+        faults.unless(names.contains("Epoch raised"), &board.file, "marks raised epochs");
+    }
+    faults.none();
 }
 
 /// What the linter looks for in a query: the ranges, and the counters outside of a rate.
@@ -166,7 +224,8 @@ impl ExprVisitor for Inspector {
             }
             Expr::VectorSelector(selector) => {
                 let name = selector.name.as_deref().unwrap_or_default();
-                if ["_total", "_bucket", "_sum", "_count"].iter().any(|end| name.ends_with(end)) {
+                let counter = ["_total", "_bucket", "_sum", "_count"];
+                if counter.iter().any(|end| name.ends_with(end)) {
                     self.faults.push(format!("target-counter-agg-rule: {name}"));
                 }
             }
@@ -176,10 +235,16 @@ impl ExprVisitor for Inspector {
     }
 }
 
+/// Whether a query, up to the selector of a series, ends with the name of a recorded one.
+fn ends_in_record(head: &str) -> bool {
+    let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | ':');
+    is_recorded(head.rsplit(|letter| !is_of_name(letter)).next().unwrap_or_default())
+}
+
 #[test]
 fn queries_parse_use_the_rate_interval_and_select_job_and_instance() {
     let mut faults = Faults::default();
-    for target in dashboard::all().iter().flat_map(Dashboard::targets) {
+    for target in dashboard::queries() {
         let query = filled(&target.raw, RATE_INTERVAL);
         match parser::parse(&query) {
             Err(error) => {
@@ -194,11 +259,14 @@ fn queries_parse_use_the_rate_interval_and_select_job_and_instance() {
             }
         }
         let selectors = target.raw.matches('{').count();
-        for (matcher, rule) in [
-            ("job=~\"$job\"", "target-job-rule"),
-            ("instance=~\"$instance\"", "target-instance-rule"),
+        // What a rule recorded has no instance any more.
+        let records = target.raw.split('{').rev().skip(1).filter(|head| ends_in_record(head));
+        let scraped = selectors - records.count();
+        for (matcher, count, rule) in [
+            ("job=~\"$job\"", selectors, "target-job-rule"),
+            ("instance=~\"$instance\"", scraped, "target-instance-rule"),
         ] {
-            faults.unless(target.raw.matches(matcher).count() == selectors, &target.place, rule);
+            faults.unless(target.raw.matches(matcher).count() == count, &target.place, rule);
         }
         faults.unless(!target.raw.contains("job=\""), &target.place, "no job is named");
     }
@@ -211,4 +279,5 @@ fn the_linter_notices_what_it_is_for() {
     let mut inspector = Inspector::default();
     let _ = walk_expr(&mut inspector, &expr.expect("it parses"));
     assert_eq!(inspector.faults.len(), 3, "{:?}", inspector.faults);
+    assert!(ends_in_record("min(job_pool:a:sum") && !ends_in_record("job:a:b + up"));
 }

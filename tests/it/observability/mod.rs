@@ -12,6 +12,7 @@ mod node;
 mod page;
 mod pools;
 mod real_prometheus;
+mod records;
 mod scrape;
 mod series;
 mod upkeep;

@@ -112,7 +112,7 @@ fn what_is_mounted_is_in_the_repository() {
 }
 
 #[test]
-fn prometheus_scrapes_every_coordinator_as_often_as_in_the_manual_and_has_the_alerts() {
+fn prometheus_scrapes_every_coordinator_as_often_as_in_the_manual_and_has_rules_and_alerts() {
     let ours = yaml("deploy/compose/prometheus.yml").remove(0);
     let plain = yaml("grafana/prometheus.yml").remove(0);
     for part in ["global", "rule_files"] {
@@ -128,11 +128,14 @@ fn prometheus_scrapes_every_coordinator_as_often_as_in_the_manual_and_has_the_al
     let mounted = mounts(&services()["prometheus"]);
     let at = |path: &str| mounted.iter().find(|(_, to)| to == path).map(|(from, _)| from.as_str());
     assert_eq!(at("/etc/prometheus/prometheus.yml"), Some("./prometheus.yml"));
-    assert_eq!(at("/etc/prometheus/alerts.yml"), Some("../../grafana/alerts.yml"));
+    for file in list(&ours["rule_files"], "rule files").iter().map(|file| text(file, "a file")) {
+        let from = format!("../../grafana/{file}");
+        assert_eq!(at(&format!("/etc/prometheus/{file}")), Some(from.as_str()));
+    }
 }
 
 #[test]
-fn grafana_finds_the_dashboard_and_the_data() {
+fn grafana_finds_the_dashboards_and_the_data() {
     let services = services();
     let grafana = &services["grafana"];
     let mounted = mounts(grafana);
@@ -148,8 +151,16 @@ fn grafana_finds_the_dashboard_and_the_data() {
     assert_eq!(source["jsonData"]["timeInterval"], scraped["global"]["scrape_interval"]);
     let providers = yaml("grafana/provisioning/dashboards/tenure.yml").remove(0);
     let folder = text(&providers["providers"][0]["options"]["path"], "a folder").to_owned();
+    let entries = std::fs::read_dir(Path::new(ROOT).join("grafana")).expect("grafana/");
+    let names = entries.map(|entry| entry.expect("an entry").file_name().into_string());
+    let names = names.map(|name| name.expect("a name")).filter(|name| name.ends_with(".json"));
+    let names: Vec<String> = names.collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    for name in names {
+        let from = format!("../../grafana/{name}");
+        assert_eq!(at(&format!("{folder}/{name}")), Some(from.as_str()));
+    }
     let dashboard = format!("{folder}/tenure-overview.json");
-    assert_eq!(at(&dashboard), Some("../../grafana/tenure-overview.json"));
     let home = &grafana["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"];
     assert_eq!(text(home, "the home dashboard"), dashboard);
 }
