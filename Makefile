@@ -45,7 +45,7 @@ install: ## what 'make dist' built: program, units, user, manual and completions
 	install -D -m 644 dist/tenure-*.debug $(DESTDIR)/usr/lib/debug/usr/bin/tenure.debug
 	test -e $(DESTDIR)/etc/tenure/tenure.toml || install -m 644 dist/stage/etc/tenure/tenure.toml $(DESTDIR)/etc/tenure/
 
-demo: ## eight workers, thirty-two shards, one death
+demo: ## eight workers, thirty-two shards, one death, one late write
 	$(CARGO) run --release -- demo
 
 previous: ## the program of the release before this one, for the tests of upgrades; takes minutes, once

@@ -99,8 +99,7 @@ pub struct Cli {
 enum Command {
     /// Run the server
     Serve(SettingsArgs),
-    /// Show what tenure does, with a temporary server in this process
-    Demo,
+    Demo(demo::DemoArgs),
     Run(run::RunArgs),
     Lock(run::LockArgs),
     Work(work::WorkArgs),
@@ -251,7 +250,7 @@ fn run(cli: Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, Failu
         Command::Guarded(args) => return Ok(args.run().into()),
         Command::Guardian(args) => block_on(args.run()),
         Command::Serve(settings) => serve::run(&settings),
-        Command::Demo => demo::run(),
+        Command::Demo(args) => args.run(),
         Command::Acquire(args) => block_on(args.run(&context()?)),
         Command::Heartbeat(args) => block_on(args.run(&context()?)),
         Command::Release(args) => block_on(args.run(&context()?)),

@@ -24,6 +24,7 @@ fn what_the_contract_names_can_be_written() {
     for line in [
         "serve --config f --listen 127.0.0.1:0 --data-dir d --store embedded --set a.b=c --set d.e=f",
         "demo",
+        "demo --keep",
         "run --key k --owner o --ttl 15s --grace 5s --wait 30s --value v -- cmd -x --key y",
         "run --any a,b --wait forever -- cmd",
         "run --pool p -- cmd",
@@ -188,6 +189,8 @@ fn what_makes_no_sense_is_refused() {
         "audit verify a --head 7",
         "secret rotate --epoch 7",
         "get a b",
+        "demo 3",
+        "demo --keep 3",
         "token",
         "access",
         "access can w",

@@ -14,6 +14,7 @@ mod cli;
 mod client;
 mod core;
 mod crash;
+mod demo;
 mod dynamodb;
 mod embedded_store;
 mod embedding;

@@ -1,21 +1,38 @@
-//! `tenure demo`: runs a coordinator in this process, with eight workers and thirty-two shards. One worker is killed,
-//! and the others take over its shards under higher tokens.
+//! `tenure demo`: runs a coordinator in this process, with workers that share thirty-two shards. One worker is killed,
+//! and the others take over its shards under higher tokens. Another one is paused, wakes up too late, and writes: a
+//! table that checks tokens refuses this, and one that does not is damaged. With `--keep`, the caller kills, pauses,
+//! resumes and adds workers.
 
 mod board;
+mod crew;
+mod keep;
+mod keys;
+mod picture;
 mod scenario;
+mod screen;
+mod story;
+mod summary;
+mod tables;
+mod task;
 mod worker;
 
 use std::{
-    io::{IsTerminal, Write},
+    cell::Cell,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use anyhow::Context as _;
+use clap::Args;
+use tokio::signal::unix::{SignalKind, signal};
 
 use self::{
     board::{Board, SharedBoard, locked},
-    scenario::{VICTIM, WORKERS},
+    crew::Crew,
+    keys::Unbuffered,
+    screen::Screen,
+    task::Task,
 };
 use super::{Exit, Failure, coordinator::Coordinator};
 use crate::{
@@ -24,30 +41,40 @@ use crate::{
     settings::Settings,
 };
 
-/// How long everything runs undisturbed, before and after the kill.
-const PEACE: Duration = Duration::from_secs(3);
-/// When the demo gives up.
-const LIMIT: Duration = Duration::from_secs(30);
-/// How often the picture is drawn.
-const FRAME: Duration = Duration::from_millis(100);
+/// When the story is given up.
+const LIMIT: Duration = Duration::from_secs(60);
 
-/// Runs the demo to its end.
-pub(super) fn run() -> Result<Exit, Failure> {
-    let dir = scratch()?;
-    let shown = actix::System::new().block_on(show(&dir));
-    let _ = std::fs::remove_dir_all(&dir);
-    shown?;
-    Ok(Exit::Done)
+/// Show what tenure does, with a temporary server in this process
+///
+/// Eight workers share thirty-two shards. One is killed, and the others take over. Another one is paused, and wakes up
+/// when its leases are over: its writes are refused by their tokens, and damage a table that does not check them.
+#[derive(Clone, Debug, Args)]
+pub struct DemoArgs {
+    /// Go on until `q`, and kill, pause, resume and add workers by keys: k 3, p 3, r 3, a
+    #[arg(long)]
+    keep: bool,
+}
+
+impl DemoArgs {
+    /// Runs the demo to its end.
+    pub(super) fn run(self) -> Result<Exit, Failure> {
+        let dir = scratch()?;
+        let shown = actix::System::new().block_on(show(&dir, self.keep));
+        let _ = std::fs::remove_dir_all(&dir);
+        screen::print(&shown?);
+        Ok(Exit::Done)
+    }
 }
 
 /// A temporary directory for the store. It is removed at the end.
-fn scratch() -> anyhow::Result<std::path::PathBuf> {
+fn scratch() -> anyhow::Result<PathBuf> {
     let dir = std::env::temp_dir().join(format!("tenure-demo-{}", std::process::id()));
     std::fs::create_dir(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
     Ok(dir)
 }
 
-async fn show(dir: &std::path::Path) -> anyhow::Result<()> {
+/// Shows the demo, and returns its summary.
+async fn show(dir: &Path, keep: bool) -> anyhow::Result<String> {
     let mut settings = Settings::default();
     settings.server.listen.set_port(0);
     settings.store.embedded.data_dir = dir.join("data");
@@ -55,23 +82,41 @@ async fn show(dir: &std::path::Path) -> anyhow::Result<()> {
     let url = format!("http://{}", coordinator.bound);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
     let board = Arc::new(Mutex::new(Board::new(url.clone(), clock)));
-    let outcome = tokio::select! {
-        outcome = play(&url, &board) => outcome,
-        () = draw(&board) => Ok(()),
-        () = tokio::time::sleep(LIMIT) => Err(anyhow::anyhow!("the demo did not finish within {LIMIT:?}")),
-        _ = tokio::signal::ctrl_c() => Ok(()),
+    locked(&board).say(format_args!("see the leases at {url}/ while this runs"));
+    let (mut screen, keys) = (Screen::new(), Cell::default());
+    let below = || if keep { keep::below(&keys) } else { Vec::new() };
+    let play = async {
+        let client = Client::new(&url)?;
+        let _follower = follow(&client, &board).await?;
+        let crew = Crew::new(client, board.clone());
+        if keep {
+            let _terminal = Unbuffered::new();
+            keep::play(crew, &board, keys::pressed()?, &keys).await
+        } else {
+            story::play(crew, &board).await
+        }
     };
+    let outcome = tokio::select! {
+        outcome = play => outcome,
+        () = screen.draw(&board, below) => Ok(String::new()),
+        () = tokio::time::sleep(LIMIT), if !keep => {
+            Err(anyhow::anyhow!("the demo did not finish within {LIMIT:?}"))
+        }
+        ended = ended() => ended.map(|()| {
+            if keep { summary::of_kept(&locked(&board)) } else { String::new() }
+        }),
+    };
+    // What changed last.
+    screen.frame(&board, &[]);
     coordinator.stop().await;
     outcome
 }
 
-/// The story: all workers take shards, one is killed, and the others take over.
-async fn play(url: &str, board: &SharedBoard) -> anyhow::Result<()> {
-    let client = Client::new(url)?;
-    let mut stream = client.events(EventFilter::default());
+/// Fills the board from the event stream, from the moment at which it is connected.
+async fn follow(client: &Client, board: &SharedBoard) -> anyhow::Result<Task> {
+    let (mut stream, feed) = (client.events(EventFilter::default()), board.clone());
     let (connected, ready) = tokio::sync::oneshot::channel();
-    let feed = board.clone();
-    let follower = actix::spawn(async move {
+    let follower = Task::run(async move {
         let mut connected = Some(connected);
         while let Ok(item) = stream.next().await {
             match item {
@@ -82,62 +127,16 @@ async fn play(url: &str, board: &SharedBoard) -> anyhow::Result<()> {
         }
     });
     ready.await.context("no event stream")?;
-    let workers: Vec<_> = (0..WORKERS)
-        .map(|index| actix::spawn(worker::work(client.clone(), index, board.clone())))
-        .collect();
-    held_by_the_living(board).await;
-    tokio::time::sleep(PEACE).await;
-    workers[VICTIM].abort();
-    locked(board).kill(VICTIM);
-    held_by_the_living(board).await;
-    tokio::time::sleep(PEACE).await;
-    for worker in workers {
-        worker.abort();
-    }
-    follower.abort();
-    finish(board)
+    Ok(follower)
 }
 
-/// Waits until every shard has a living owner.
-async fn held_by_the_living(board: &SharedBoard) {
-    while !locked(board).all_held_by_the_living() {
-        tokio::time::sleep(FRAME / 4).await;
-    }
-}
-
-#[expect(clippy::print_stdout, reason = "the output of a command goes to stdout")]
-fn finish(board: &SharedBoard) -> anyhow::Result<()> {
-    let mut board = locked(board);
-    if std::io::stdout().is_terminal() {
-        println!("{}", board.picture(board::styled()));
-    }
-    for line in board.unsaid() {
-        if !std::io::stdout().is_terminal() {
-            println!("{line}");
-        }
-    }
-    println!("{}", board.summary()?);
-    Ok(())
-}
-
-/// Draws the picture on a terminal. Elsewhere, it prints the changes as lines.
-#[expect(clippy::print_stdout, reason = "the output of a command goes to stdout")]
-async fn draw(board: &SharedBoard) {
-    let terminal = std::io::stdout().is_terminal();
-    let styled = board::styled();
-    let mut height = 0;
-    loop {
-        if terminal {
-            let picture = locked(board).picture(styled);
-            let up = if height > 0 { format!("\x1b[{height}A\r") } else { String::new() };
-            height = picture.lines().count();
-            println!("{up}{}", picture.replace('\n', "\x1b[K\n"));
-        } else {
-            for line in locked(board).unsaid() {
-                println!("{line}");
-            }
-        }
-        let _ = std::io::stdout().flush();
-        tokio::time::sleep(FRAME).await;
+/// Resolves when this process is asked to end. The terminal must be as before then, so a signal must not end it at once.
+async fn ended() -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    tokio::select! {
+        _ = terminate.recv() => Ok(()),
+        _ = hangup.recv() => Ok(()),
+        interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot listen for SIGINT"),
     }
 }
