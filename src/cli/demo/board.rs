@@ -57,6 +57,8 @@ pub struct Loss {
 
 /// A write of a worker that had lost its lease.
 pub struct LateWrite {
+    /// Who wrote.
+    pub worker: usize,
     pub read: Read,
     pub checked: Outcome,
     pub unchecked: Outcome,
@@ -189,8 +191,8 @@ impl Board {
         held.map(|(key, token)| self.tables.read(key, token)).collect()
     }
 
-    /// Writes what follows from these reads.
-    pub fn write(&mut self, reads: Vec<Read>) {
+    /// Writes what follows from a worker's reads.
+    pub fn write(&mut self, worker: usize, reads: Vec<Read>) {
         for read in reads {
             let (checked, unchecked) = self.tables.write(&read);
             let Outcome::Refused { highest } = checked else { continue };
@@ -203,7 +205,7 @@ impl Board {
                 "{key}, late: refused (token {token} < {highest}) / landed ({landed})"
             ));
             if self.late.len() < LATE_WRITES {
-                self.late.push(LateWrite { read, checked, unchecked });
+                self.late.push(LateWrite { worker, read, checked, unchecked });
             }
         }
     }
@@ -272,10 +274,11 @@ mod tests {
         let mut board = board();
         let late = board.read([("shard-01", 5)].into_iter());
         let reads = board.read([("shard-01", 8)].into_iter());
-        board.write(reads);
+        board.write(0, reads);
         assert!(board.late.is_empty());
-        board.write(late);
+        board.write(1, late);
         assert_eq!(board.late[0].checked, Outcome::Refused { highest: 8 });
+        assert_eq!(board.late[0].worker, 1);
         let said = board.unsaid();
         assert!(said[0].contains("refused (token 5 < 8) / landed (1 became 1)"), "{said:?}");
         assert!(board.unsaid().is_empty());

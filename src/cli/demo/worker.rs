@@ -50,7 +50,7 @@ impl Worker {
             if paused.wait_for(|paused| !paused).await.is_err() {
                 return;
             }
-            locked(&self.board).write(reads);
+            locked(&self.board).write(self.index, reads);
             self.balance().await;
         }
     }
