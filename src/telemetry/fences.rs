@@ -14,6 +14,22 @@ pub enum FenceTry {
     Panicked,
 }
 
+impl FenceTry {
+    /// Each outcome, in the order of declaration.
+    const ALL: [Self; 4] = [Self::Confirmed, Self::Failed, Self::TimedOut, Self::Panicked];
+
+    /// The outcome as a label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Confirmed => "confirmed",
+            Self::Failed => "failed",
+            Self::TimedOut => "timeout",
+            Self::Panicked => "panicked",
+        }
+    }
+}
+
 /// Handles to the series of one fence plugin.
 #[derive(Clone)]
 pub struct FenceMetrics {
@@ -27,8 +43,8 @@ impl FenceMetrics {
     /// Registers the plugin's series, with the value 0.
     #[must_use]
     pub fn register(plugin: &str) -> Self {
-        let tries = ["confirmed", "failed", "timeout", "panicked"].map(|outcome| {
-            histogram!("tenure_fence_duration_seconds", "plugin" => plugin.to_owned(), "outcome" => outcome)
+        let tries = FenceTry::ALL.map(|how| {
+            histogram!("tenure_fence_duration_seconds", "plugin" => plugin.to_owned(), "outcome" => how.as_str())
         });
         let in_flight = gauge!("tenure_fences_in_flight", "plugin" => plugin.to_owned());
         let failed = counter!("tenure_fences_failed_total", "plugin" => plugin.to_owned());

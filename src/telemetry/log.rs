@@ -11,6 +11,7 @@ use tracing_subscriber::{
     prelude::*,
 };
 
+use super::traced_lines::TracedLines;
 use crate::lease::{Change, ChangeKind, Key, Moment, Owner};
 
 /// The targets of lines at `ERROR` about connections. Any caller can cause any number of such lines, with bytes that
@@ -40,8 +41,9 @@ impl<S: Subscriber> Layer<S> for BrokenConnections {
     }
 }
 
-/// Sends logs to stderr, as text or as one JSON object per line. Lines about connections that broke off are counted,
-/// and only written if `filter` enables those of the HTTP server at `debug`. A second call changes nothing.
+/// Sends logs to stderr, as text or as one JSON object per line, which has the ids of the trace if its call is traced.
+/// Lines about connections that broke off are counted, and only written if `filter` enables those of the HTTP server at
+/// `debug`. A second call changes nothing.
 ///
 /// # Errors
 /// When `filter` is not a valid filter of `tracing_subscriber`.
@@ -62,7 +64,8 @@ pub fn init_logs(
     let broken = broken.with_filter(filter_fn(move |line| connections.has(line)));
     let registry = tracing_subscriber::registry().with(broken);
     let _ = if json {
-        registry.with(layer.json().flatten_event(true).with_filter(filter)).try_init()
+        let layer = layer.json().flatten_event(true).map_event_format(TracedLines);
+        registry.with(layer.with_filter(filter)).try_init()
     } else {
         registry.with(layer.with_filter(filter)).try_init()
     };

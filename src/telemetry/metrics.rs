@@ -23,6 +23,30 @@ pub enum CasOutcome {
     Error,
 }
 
+impl CasOutcome {
+    /// Each outcome, in the order of declaration.
+    const ALL: [Self; 3] = [Self::Committed, Self::Conflict, Self::Error];
+
+    /// The outcome as a label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::Conflict => "conflict",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// Why a span of a trace was not exported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DroppedSpan {
+    /// Too many spans waited for their export.
+    QueueFull,
+    /// The collector did not take it.
+    NotAccepted,
+}
+
 /// The answer to a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeartbeatOutcome {
@@ -230,6 +254,7 @@ pub struct Metrics {
     pub clock_jumps: Counter,
     /// Ownership log lines left out.
     pub lines_suppressed: Counter,
+    spans_dropped: [Counter; 2],
 }
 
 /// The kinds of a session's checks.
@@ -265,11 +290,7 @@ impl Metrics {
                 counter!("tenure_actor_restarts_total", "kind" => "plugin", "reason" => reason)
             }),
             plugin_restart_seconds: histogram!("tenure_actor_restart_duration_seconds", "kind" => "plugin"),
-            store_cas: [
-                request("compare_and_set", "committed"),
-                request("compare_and_set", "conflict"),
-                request("compare_and_set", "error"),
-            ],
+            store_cas: CasOutcome::ALL.map(|outcome| request("compare_and_set", outcome.as_str())),
             store_read: [request("read", "ok"), request("read", "error")],
             sync_seconds: histogram!("tenure_store_sync_duration_seconds", "store" => store),
             synced_writes: counter!("tenure_store_synced_writes_total", "store" => store),
@@ -325,6 +346,8 @@ impl Metrics {
             certificate_expires: gauge!("tenure_tls_certificate_expires_seconds"),
             clock_jumps: counter!("tenure_clock_jumps_total"),
             lines_suppressed: counter!("tenure_log_lines_suppressed_total"),
+            spans_dropped: ["queue-full", "not-accepted"]
+                .map(|reason| counter!("tenure_trace_spans_dropped_total", "reason" => reason)),
         }
     }
 
@@ -351,6 +374,11 @@ impl Metrics {
     /// Records a reload of the file, whose policies were applied or refused.
     pub fn reloaded(&self, applied: bool) {
         self.reloads[usize::from(!applied)].increment(1);
+    }
+
+    /// Records spans that were not exported.
+    pub fn spans_dropped(&self, why: DroppedSpan, spans: u64) {
+        self.spans_dropped[why as usize].increment(spans);
     }
 
     /// Records the end of a TLS handshake with a client.

@@ -1,4 +1,4 @@
-//! Metrics and logs.
+//! Metrics, logs and traces.
 //!
 //! Guarantees: one table names every series. Every known series exists from the start, with the value 0. No label
 //! contains a key, an owner or a session.
@@ -13,14 +13,21 @@ mod notifications;
 mod pool;
 mod recorder;
 mod table;
+#[cfg(feature = "otel")]
+pub mod trace;
+#[cfg(not(feature = "otel"))]
+mod trace_absent;
+mod traced_lines;
 
 pub use fences::{FenceMetrics, FenceTry};
 pub use log::{ConnectionLines, OwnershipLog, init_logs};
 pub use metrics::{
-    AcquireOutcome, CasOutcome, Handshake, HeartbeatOutcome, LimitKind, Metrics, ShedClass,
-    StreamEnd,
+    AcquireOutcome, CasOutcome, DroppedSpan, Handshake, HeartbeatOutcome, LimitKind, Metrics,
+    ShedClass, StreamEnd,
 };
 pub use notifications::NotificationMetrics;
 pub use pool::PoolMetrics;
 pub use recorder::{Recorder, RecorderError};
 pub use table::{MetricKind, Series, TABLE};
+#[cfg(not(feature = "otel"))]
+pub(crate) use trace_absent as trace;

@@ -363,5 +363,10 @@ pub const TABLE: &[Series] = &[
         &[],
         "Ownership log lines that were not written because they exceeded the configured rate.",
     ),
+    counter(
+        "tenure_trace_spans_dropped_total",
+        &["reason"],
+        "Spans of traces that were not exported, by the reason. 0 without a collector (telemetry.otlp_endpoint).",
+    ),
     gauge("tenure_build_info", &["version"], "Always 1. The label has the program's version."),
 ];
