@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use super::headers::read_headers;
+
 /// The expected content of a file.
 #[derive(Clone, Copy)]
 pub(super) enum Content {
@@ -9,6 +11,8 @@ pub(super) enum Content {
     Line,
     /// A PEM section whose name ends with this.
     Pem(&'static str),
+    /// Headers of HTTP.
+    Headers,
 }
 
 impl Content {
@@ -19,6 +23,9 @@ impl Content {
     }
 
     fn look(self, path: &Path) -> Result<(), String> {
+        if let Self::Headers = self {
+            return read_headers(path).map(drop);
+        }
         let content =
             std::fs::read_to_string(path).map_err(|error| format!("cannot be read: {error}"))?;
         match self {

@@ -15,6 +15,7 @@ mod files;
 #[cfg(feature = "testing")]
 #[path = "../../tests/doors/readers/settings.rs"]
 pub(crate) mod fuzzing;
+mod headers;
 mod layers;
 mod listed;
 mod load;
@@ -42,6 +43,8 @@ mod tests_plaintext;
 mod tests_plugins;
 #[cfg(test)]
 mod tests_policies;
+#[cfg(test)]
+mod tests_traces;
 mod toml_file;
 mod toml_text;
 mod tree;
@@ -51,6 +54,7 @@ mod value;
 
 pub use build::NotBuilt;
 pub use fault::{Fault, Faults, Origin};
+pub(crate) use headers::read_headers;
 pub use load::Loaded;
 pub use networks::{CheckTargets, Network, is_link_local};
 #[cfg(feature = "postgres")]

@@ -37,6 +37,15 @@ pub(super) fn of_webhook(url: &str) -> Option<String> {
     })
 }
 
+/// The fault of the URL of a collector of traces that is sent headers, if any.
+pub(super) fn of_collector(url: &str) -> Option<String> {
+    (url.starts_with("http://") && !is_loopback(url)).then(|| {
+        "is plain text to another machine, and others on the network could read the headers of otlp_headers_file: \
+         write https://, or send to a collector on this machine"
+            .to_owned()
+    })
+}
+
 /// The fault of a database's URL, if any, in the library's reading.
 #[cfg(feature = "postgres")]
 #[must_use]

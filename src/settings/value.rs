@@ -167,6 +167,45 @@ impl Format for bool {
     }
 }
 
+/// Reads a number with a fraction, which may be written as text.
+struct Fraction;
+
+impl Visitor<'_> for Fraction {
+    type Value = f64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a number")
+    }
+
+    fn visit_f64<E: Error>(self, number: f64) -> Result<f64, E> {
+        Ok(number)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "no setting has numbers that large")]
+    fn visit_i64<E: Error>(self, number: i64) -> Result<f64, E> {
+        Ok(number as f64)
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "no setting has numbers that large")]
+    fn visit_u64<E: Error>(self, number: u64) -> Result<f64, E> {
+        Ok(number as f64)
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<f64, E> {
+        text.parse().map_err(|_| E::invalid_value(Unexpected::Str(text), &self))
+    }
+}
+
+impl Format for f64 {
+    fn read(value: Value) -> Result<Self, ConfigError> {
+        value.deserialize_any(Fraction)
+    }
+
+    fn show(&self) -> Shown {
+        Shown::Plain(self.to_string())
+    }
+}
+
 /// For types that are written as text: what is expected, how the text is read, and how it is made.
 macro_rules! written_as_text {
     ($($type:ty: $expecting:literal, $read:expr, $show:expr;)*) => {$(
@@ -265,7 +304,7 @@ macro_rules! bounded {
     )*};
 }
 
-bounded!(u8, u32, u64, usize, Duration, ByteSize);
+bounded!(u8, u32, u64, usize, f64, Duration, ByteSize);
 
 impl<T: Bounded> Bounded for Option<T> {
     type Bound = T::Bound;
