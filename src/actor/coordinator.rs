@@ -20,7 +20,7 @@ use super::{
     quotas::{self, Quotas},
     runtime::{
         bus::Bus, cells::CellEntry, followers::Followers, inbox::Inbox, outcomes::Outcomes,
-        registry::Registry,
+        registry::Registry, traced_changes::TracedChanges,
     },
     sessions::{SessionService, Sessions},
 };
@@ -55,6 +55,8 @@ pub struct Coordinator {
     pub(crate) unheard: Arc<UnheardGrants>,
     /// Delivers the outcomes of writes to actors.
     pub(super) outcomes: Outcomes,
+    /// Which changes were written for traced calls.
+    pub(super) traced_changes: TracedChanges,
     /// Unknown nodes that records name.
     pub(super) unknown_nodes: Inbox<BTreeSet<Nonce>>,
     /// How many leases have this node as their home node.
@@ -102,6 +104,7 @@ impl Coordinator {
             forgotten: Arc::new(Forgotten::new(environment.clone())),
             unheard: Arc::new(UnheardGrants::new(environment.clone(), registry.clone())),
             outcomes: Outcomes::new(registry.threads()),
+            traced_changes: TracedChanges::default(),
             unknown_nodes: Inbox::default(),
             homed: AtomicU32::new(0),
             stopping: AtomicBool::new(false),

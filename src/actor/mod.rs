@@ -47,7 +47,7 @@ pub use environment::{
 #[cfg(any(test, feature = "testing"))]
 pub use environment::{Observed, Promise};
 pub(crate) use lease::lease_actors;
-pub use mail::{AnyReceiver, AnyWait, Mail, Place, Reply, Vacated};
+pub use mail::{AnyReceiver, AnyWait, Mail, Place, Reply, TracedCall, Vacated};
 pub use plugins::{NamedPlugin, PluginLimits, Plugins, Subscription};
 pub use pools::{Joined, MemberView, PoolView, Pools, Reservation, Share};
 pub use quotas::{Claim, OverQuota, Places, Quota, Quotas, Standing};

@@ -31,6 +31,8 @@ pub struct FenceOrder {
     pub pool: Arc<str>,
     /// 1 for the first try.
     pub attempt: u32,
+    /// If the fence is a part of a trace: the header `traceparent` of this try, for the calls that the plugin makes.
+    pub traceparent: Option<Arc<str>>,
 }
 
 /// What a plugin is told of the ownership of keys.

@@ -58,6 +58,7 @@ pub(super) fn order(key: &str, token: u64) -> FenceOrder {
         session: None,
         pool: "default".into(),
         attempt: 1,
+        traceparent: None,
     }
 }
 

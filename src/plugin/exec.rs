@@ -48,7 +48,7 @@ impl Program {
     async fn fence(&self, order: &FenceOrder) -> Result<(), FenceError> {
         let session = order.session.map(|session| session.to_string()).unwrap_or_default();
         let (token, attempt) = (order.token.to_string(), order.attempt.to_string());
-        let of_order = [
+        let mut of_order = vec![
             ("TENURE_KEY", order.key.as_str()),
             ("TENURE_TOKEN", &token),
             ("TENURE_OWNER", order.owner.as_str()),
@@ -57,6 +57,7 @@ impl Program {
             ("TENURE_POOL", &order.pool),
             ("TENURE_ATTEMPT", &attempt),
         ];
+        of_order.extend(order.traceparent.as_deref().map(|parent| ("TRACEPARENT", parent)));
         self.run(&of_order, &format!("{}\n", event::data(order))).await
     }
 

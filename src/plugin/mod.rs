@@ -49,6 +49,7 @@
 //! #     session: None,
 //! #     pool: "default".into(),
 //! #     attempt: 1,
+//! #     traceparent: None,
 //! # };
 //! # let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
 //! # assert_eq!(runtime.block_on(plugin.fence(order)), Ok(()));

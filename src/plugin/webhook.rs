@@ -87,25 +87,29 @@ impl FencePlugin for Webhook {
     fn fence(&self, order: FenceOrder) -> Fencing {
         let wall_ms = self.clock.wall_ms();
         let body = event::cloud_event(&self.plugin, &order, wall_ms);
-        self.post(&event::id(&self.plugin, &order), body, wall_ms / 1000)
+        let parent = order.traceparent.as_deref();
+        self.post(&event::id(&self.plugin, &order), body, wall_ms / 1000, parent)
     }
 
     fn notify(&self, notification: Notification) -> Fencing {
         let body = notification.event.as_bytes().to_vec();
-        self.post(&notification.id, body, self.clock.wall_ms() / 1000)
+        self.post(&notification.id, body, self.clock.wall_ms() / 1000, None)
     }
 }
 
 impl Webhook {
-    /// Posts an event. `timestamp` is in seconds since 1970.
-    fn post(&self, id: &str, body: Vec<u8>, timestamp: u64) -> Fencing {
-        let request = ::http::Request::post(self.uri.clone())
+    /// Posts an event. `timestamp` is in seconds since 1970, `parent` the header `traceparent`.
+    fn post(&self, id: &str, body: Vec<u8>, timestamp: u64, parent: Option<&str>) -> Fencing {
+        let mut request = ::http::Request::post(self.uri.clone())
             .header("content-type", "application/cloudevents+json")
             .header("user-agent", concat!("tenure/", env!("CARGO_PKG_VERSION")))
             .header("webhook-id", id)
             .header("webhook-timestamp", timestamp)
-            .header("webhook-signature", self.signatures(id, timestamp, &body))
-            .body(Full::new(Bytes::from(body)));
+            .header("webhook-signature", self.signatures(id, timestamp, &body));
+        if let Some(parent) = parent {
+            request = request.header("traceparent", parent);
+        }
+        let request = request.body(Full::new(Bytes::from(body)));
         let client = self.client.clone();
         Box::pin(async move {
             let request = request.map_err(FenceError::permanent)?;

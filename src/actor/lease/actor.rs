@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use actix::{ActorContext, Context, SpawnHandle};
 
+use super::traces::Traces;
 use crate::{
     actor::{
         coordinator::Coordinator,
@@ -47,6 +48,8 @@ pub struct LeaseActor {
     pub(super) generation: u32,
     /// Kept while an end that is due is being written.
     pub(super) permit: Option<Permit>,
+    /// What is known of traced calls; `None` before the first one.
+    pub(super) traces: Option<Box<Traces>>,
     /// Runs the checks of a session.
     pub(super) health_checks: Option<Box<HealthChecks>>,
     /// Must be the last field: its drop reports the death of the actor.
@@ -79,6 +82,7 @@ impl LeaseActor {
             started: false,
             generation: 0,
             permit: None,
+            traces: None,
             health_checks: None,
             exit_notice,
         }

@@ -27,6 +27,7 @@ impl LeaseActor {
             session: run.session,
             pool: policy.pool.clone(),
             attempt: 1,
+            traceparent: None,
         };
         let (registry, name) = (Arc::downgrade(&self.coordinator.registry), plugin.clone());
         let report = Report::new(move |outcome| {
@@ -41,6 +42,7 @@ impl LeaseActor {
             }
         });
         let budget = Duration::from_millis(run.timeout_ms);
-        self.coordinator.plugins.order(&plugin, Fence { order, budget, report });
+        let trace = self.cause_of_fence();
+        self.coordinator.plugins.order(&plugin, Fence { order, budget, report, trace });
     }
 }

@@ -71,6 +71,7 @@ impl LeaseActor {
     pub(super) fn reload(&mut self, ctx: &mut Context<Self>) {
         self.lease = None;
         self.permit = None;
+        self.traces = None;
         self.generation += 1;
         self.restarted = true;
         self.settled(self.coordinator.now(), ctx);

@@ -47,7 +47,7 @@ impl LeaseActor {
         {
             self.pool.margin(ratio);
         }
-        self.step(Input::Call(call), ctx);
+        self.step_for(call, ctx);
     }
 }
 

@@ -11,6 +11,8 @@ mod mailbox;
 mod steps;
 mod tenure;
 mod timer;
+mod traced;
+mod traces;
 
 use std::sync::Weak;
 

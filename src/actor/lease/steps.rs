@@ -65,13 +65,19 @@ impl LeaseActor {
         self.rearm(now, ctx);
     }
 
-    pub(super) fn perform(&self, now: Moment, effects: Effects<Reply>, ctx: &mut Context<Self>) {
+    pub(super) fn perform(
+        &mut self,
+        now: Moment,
+        effects: Effects<Reply>,
+        ctx: &mut Context<Self>,
+    ) {
         for effect in effects {
             match effect {
                 Effect::Write(write) => self.write(now, write, ctx),
                 Effect::Reply(reply, answer) => {
                     #[cfg(any(test, feature = "testing"))]
                     self.tell_of_promise(now, &answer);
+                    self.trace_answer(now, &reply, &answer);
                     if let Some(lease_id) = reply.send(answer) {
                         self.coordinator.unheard.give_back(self.key().clone(), lease_id);
                     }
@@ -120,7 +126,8 @@ impl LeaseActor {
         }));
     }
 
-    fn write(&self, began: Moment, write: WriteEffect, ctx: &mut Context<Self>) {
+    fn write(&mut self, began: Moment, write: WriteEffect, ctx: &mut Context<Self>) {
+        self.trace_write(&write.changes);
         let protocol = self.coordinator.protocol;
         if let Some(session) = protocol.a_session_that_is_over_once_sent(self.key(), &write.changes)
         {
@@ -161,7 +168,7 @@ impl LeaseActor {
         let reading = self.coordinator.reading();
         let now = reading.0;
         self.coordinator.metrics.store_cas(label, now.since(began));
-        self.step_at(reading, Input::Settled(settled), ctx);
+        self.step_after_write((began, label), reading, Input::Settled(settled), ctx);
         self.observe_tenure(now);
         self.leave_gate();
     }

@@ -2,12 +2,16 @@
 
 pub(in crate::actor) mod gate;
 mod reply;
+mod traced;
 
 use actix::Message;
 use tokio::sync::oneshot;
 
 use self::gate::Permit;
-pub use self::reply::{AnyReceiver, AnyWait, Place, Reply, Vacated};
+pub use self::{
+    reply::{AnyReceiver, AnyWait, Place, Reply, Vacated},
+    traced::TracedCall,
+};
 use crate::{
     lease::{Call, Elsewhere, FenceReport, Moment, SessionOver},
     store::WriteOutcome,

@@ -7,6 +7,7 @@ use std::sync::{
 
 use tokio::sync::{mpsc, oneshot};
 
+use super::traced::TracedCall;
 use crate::lease::{Answer, Caller, LeaseId};
 
 /// Where an answer is sent.
@@ -17,6 +18,8 @@ pub enum Reply {
         answer: oneshot::Sender<Answer>,
         /// The call has a request id: its caller may ask for its grant again.
         marked: bool,
+        /// The call, if it is traced.
+        traced: Option<Arc<TracedCall>>,
     },
     /// To a caller that waits on several keys.
     Any(Place),
@@ -26,14 +29,32 @@ impl Reply {
     /// A caller, and the channel on which it gets its answer.
     #[must_use]
     pub fn one(marked: bool) -> (Self, oneshot::Receiver<Answer>) {
+        Self::one_traced(marked, None)
+    }
+
+    /// The same, for a call that may be traced.
+    #[must_use]
+    pub fn one_traced(
+        marked: bool,
+        traced: Option<Arc<TracedCall>>,
+    ) -> (Self, oneshot::Receiver<Answer>) {
         let (answer, receiver) = oneshot::channel();
-        (Self::One { answer, marked }, receiver)
+        (Self::One { answer, marked, traced }, receiver)
+    }
+
+    /// The call that waits for the answer, if it is traced.
+    #[must_use]
+    pub fn traced(&self) -> Option<&Arc<TracedCall>> {
+        match self {
+            Self::One { traced, .. } => traced.as_ref(),
+            Self::Any(place) => place.wait.traced.as_ref(),
+        }
     }
 
     /// Sends the answer. Returns a grant that must be given back: its caller has left, and cannot ask for it again.
     pub fn send(self, answer: Answer) -> Option<LeaseId> {
         let (left, marked) = match self {
-            Self::One { answer: sender, marked } => (sender.send(answer).err(), marked),
+            Self::One { answer: sender, marked, .. } => (sender.send(answer).err(), marked),
             Self::Any(place) => {
                 let marked = place.wait.marked;
                 (place.deliver(answer), marked)
@@ -88,6 +109,8 @@ pub struct AnyWait {
     vacated: mpsc::UnboundedSender<Vacated>,
     /// The call has a request id.
     marked: bool,
+    /// The call, if it is traced.
+    traced: Option<Arc<TracedCall>>,
 }
 
 /// A place in a key's queue that is no longer occupied.
@@ -122,6 +145,12 @@ impl AnyWait {
     /// A registration, and what its caller receives.
     #[must_use]
     pub fn new(marked: bool) -> (Arc<Self>, AnyReceiver) {
+        Self::new_traced(marked, None)
+    }
+
+    /// The same, for a call that may be traced.
+    #[must_use]
+    pub fn new_traced(marked: bool, traced: Option<Arc<TracedCall>>) -> (Arc<Self>, AnyReceiver) {
         let (sender, granted) = oneshot::channel();
         let (vacate, vacated) = mpsc::unbounded_channel();
         let wait = Self {
@@ -129,6 +158,7 @@ impl AnyWait {
             answer: Mutex::new(Some(sender)),
             vacated: vacate,
             marked,
+            traced,
         };
         (Arc::new(wait), AnyReceiver { granted, vacated })
     }

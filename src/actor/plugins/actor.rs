@@ -124,7 +124,7 @@ impl Actor for PluginActor {
 impl StreamHandler<Fence> for PluginActor {
     fn handle(&mut self, fence: Fence, _: &mut Context<Self>) {
         while self.orders.try_join_next().is_some() {}
-        let Fence { order, budget, report } = fence;
+        let Fence { order, budget, report, trace } = fence;
         let order = Order {
             plugin: self.plugin.clone(),
             name: self.exit_notice.key().clone(),
@@ -137,6 +137,7 @@ impl StreamHandler<Fence> for PluginActor {
             order,
             budget,
             deadline: Moment::NEVER,
+            trace,
         };
         self.orders.spawn_local(async move { report.send(order.work().await) });
     }

@@ -13,7 +13,10 @@ use crate::{
     clock::{Chance, Clock},
     lease::Moment,
     plugin::{FailureKind, FenceError, FenceOrder, FencePlugin, excerpt},
-    telemetry::{FenceMetrics, FenceTry},
+    telemetry::{
+        FenceMetrics, FenceTry,
+        trace::{Span, Trace},
+    },
 };
 
 /// The pause after the first failure. It doubles with each further failure, and half of it is random.
@@ -36,6 +39,8 @@ pub(super) struct Order {
     /// The end of the budget, which begins when the order gets a place. Many tenures may end at once, as when a node or
     /// a rack dies, and their orders must not fail before their turn has come.
     pub deadline: Moment,
+    /// The span that the tries are parts of.
+    pub trace: Option<Trace>,
 }
 
 /// Counts an order that is in flight.
@@ -98,7 +103,9 @@ impl Order {
     /// Makes one try. Returns why it failed, or `None` if it was confirmed.
     async fn attempt(&self, span: Duration) -> Option<FenceError> {
         let from = self.clock.now();
-        let (plugin, order) = (self.plugin.clone(), self.order.clone());
+        let traced = self.span();
+        let (plugin, mut order) = (self.plugin.clone(), self.order.clone());
+        order.traceparent = traced.as_ref().map(|traced| traced.trace().header().into());
         let tried = self.worker.attempt(move || plugin.fence(order), span).await;
         let how = match &tried {
             Tried::Confirmed => FenceTry::Confirmed,
@@ -106,8 +113,30 @@ impl Order {
             Tried::TimedOut => FenceTry::TimedOut,
             Tried::Panicked(_) => FenceTry::Panicked,
         };
-        self.metrics.tried(how, self.clock.now().since(from));
+        let ended = self.clock.now();
+        self.metrics.tried(how, ended.since(from));
+        if let Some(mut traced) = traced {
+            traced.trace().note("tenure.outcome", how.as_str());
+            if how != FenceTry::Confirmed {
+                traced.fail();
+            }
+            traced.end(ended);
+        }
         tried.failure(span)
+    }
+}
+
+impl Order {
+    /// The span of a try, if the fence is a part of a trace.
+    fn span(&self) -> Option<Span> {
+        let span = self.trace.as_ref()?.child("tenure.fence").outgoing();
+        let (trace, order) = (span.trace(), &self.order);
+        trace.note("tenure.plugin", &*self.name);
+        trace.note("tenure.key", order.key.as_str());
+        trace.note("tenure.owner", order.owner.as_str());
+        trace.note("tenure.token", order.token.0);
+        trace.note("tenure.attempt", u64::from(order.attempt));
+        Some(span)
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use super::registry::{Registry, Unreachable};
 use crate::{
-    actor::mail::{Mail, Reply},
+    actor::mail::{Mail, Reply, TracedCall},
     lease::{Answer, Call, Key, Moment, Nonce, Request},
 };
 
@@ -93,7 +93,12 @@ impl Registry {
         for attempt in 0..ATTEMPTS {
             let request = make();
             let marked = matches!(&request, Request::Acquire(acquire) if acquire.mark.is_some());
-            let (caller, answer) = Reply::one(marked);
+            let owner = match &request {
+                Request::Acquire(acquire) => Some(&acquire.owner),
+                _ => None,
+            };
+            let traced = TracedCall::here(|| self.clock.now(), owner);
+            let (caller, answer) = Reply::one_traced(marked, traced);
             let mut answer = Awaited { registry: self, key, marked, answer };
             let call = Call { caller, received, request, home_unreachable };
             self.post(key, Mail::Call(call))?;

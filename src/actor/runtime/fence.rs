@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::plugin::FenceOrder;
+use crate::{plugin::FenceOrder, telemetry::trace::Trace};
 
 /// A fence order for a plugin. The key's record keeps the fence until its confirmation is durable, so an order that is
 /// dropped is published again.
@@ -14,6 +14,8 @@ pub struct Fence {
     pub budget: Duration,
     /// Receives the outcome, also when this is dropped.
     pub report: Report,
+    /// The span that the fence is a part of.
+    pub trace: Option<Trace>,
 }
 
 /// The outcome of a fence order.

@@ -1,6 +1,6 @@
 //! What actors and tasks run on: threads, the registry that finds a key's actor, the promise cells, the way to ask an
-//! actor, the outcomes of writes, the bus with its topics, the followers of single tenures, and tasks that must not end.
-//! It knows no particular actor: the registry starts them by a function that it is given.
+//! actor, the outcomes of writes, the bus with its topics, the followers of single tenures, the changes of traced calls,
+//! and tasks that must not end. It knows no particular actor: the registry starts them by a function that it is given.
 
 pub(in crate::actor) mod arbiters;
 pub(in crate::actor) mod ask;
@@ -15,4 +15,5 @@ pub(in crate::actor) mod registry;
 pub(in crate::actor) mod restarts;
 pub(in crate::actor) mod tasks;
 pub(in crate::actor) mod topics;
+pub(in crate::actor) mod traced_changes;
 pub mod watch;

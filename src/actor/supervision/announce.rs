@@ -4,6 +4,7 @@ use crate::{
     actor::{coordinator::Coordinator, mail::Mail},
     lease::{Change, Elsewhere},
     store::{Committed, Tie},
+    telemetry::trace,
 };
 
 /// Hears of a change. The flag: this node wrote it.
@@ -90,7 +91,11 @@ fn records(coordinator: &Coordinator, committed: &Committed, own: bool) {
     if own {
         coordinator.policy_table().of(key.as_str()).1.changed(change);
         let now = coordinator.clock.now();
-        let left_out = coordinator.ownership_log.write(key, change, now);
+        let write = || coordinator.ownership_log.write(key, change, now);
+        let left_out = match coordinator.traced_changes.take(key, change.seq) {
+            Some(trace) => trace::within(&trace, write),
+            None => write(),
+        };
         coordinator.metrics.lines_suppressed.increment(left_out);
     }
 }

@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::call::AnyCall;
 use crate::{
-    actor::{AnyReceiver, AnyWait, Mail, Place, Reply, Vacated},
+    actor::{AnyReceiver, AnyWait, Mail, Place, Reply, TracedCall, Vacated},
     lease::{Acquire, Answer, Call, Grant, Key, Moment, Nonce, Request, StoreError},
     manager::{error::CallError, unheard::Unheard, waiting::Waiting},
     telemetry::{AcquireOutcome, PoolMetrics},
@@ -34,7 +34,9 @@ impl AnyCall<'_> {
     ) -> Result<Option<Unheard>, CallError> {
         let claims = self.manager.claims(&self.any.owner, 1)?;
         let _places = self.manager.places(keys.len())?;
-        let (wait, AnyReceiver { granted, vacated }) = AnyWait::new(self.any.mark.is_some());
+        let traced = TracedCall::here(|| self.manager.now(), Some(&self.any.owner));
+        let (wait, AnyReceiver { granted, vacated }) =
+            AnyWait::new_traced(self.any.mark.is_some(), traced);
         let heard = Heard { call: self, keys, granted };
         // A place that is taken again asks for the same grant, which the actor that died may have written. Only a grant
         // that is given back is followed by another request.
