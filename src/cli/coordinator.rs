@@ -18,6 +18,7 @@ use super::{
     certificate::Certificate,
     descriptors,
     socket::{self, SocketFile},
+    traces,
 };
 use crate::{
     access::{Access, Current},
@@ -32,6 +33,7 @@ use crate::{
     telemetry::{
         Recorder,
         audit::{AuditError, AuditLog},
+        trace::Exporter,
     },
     tls::{self, Roots, TlsError},
 };
@@ -50,6 +52,7 @@ pub(crate) struct Coordinator {
     pub(crate) bound: SocketAddr,
     engine: Engine,
     audit: Option<Arc<AuditLog>>,
+    traces: Option<Exporter>,
     server: ServerHandle,
     /// The certificate of the port, if it speaks TLS.
     certificate: Option<Certificate>,
@@ -82,6 +85,7 @@ impl Coordinator {
         }
         let url = settings.advertise_url(bound);
         let certificate = Certificate::open(settings, &url, &engine.metrics)?;
+        let traces = traces::start(settings, settings.node_name(bound), &engine.metrics)?;
         let secret = &engine.store.store.meta().secret;
         let clock = Arc::new(SystemClock::new());
         let cookies = Arc::new(Cookies::new(secret));
@@ -117,7 +121,8 @@ impl Coordinator {
             replays: Replays::of(&*engine.store.store),
             door: Door::new(Names::new(&settings.server.hosts, &url), seal, gatekeeper)
                 .shedding(shedding)
-                .audited(audit.clone()),
+                .audited(audit.clone())
+                .traced(traces.as_ref().map(Exporter::tracer)),
             access,
             cookies,
             bodies,
@@ -153,7 +158,7 @@ impl Coordinator {
                 odd = warn_of_other_rules(&kept, &odd);
             }
         });
-        Ok(Self { bound, engine, audit, server: handle, certificate, socket, ended })
+        Ok(Self { bound, engine, audit, traces, server: handle, certificate, socket, ended })
     }
 
     /// The scheme of the port's URL.
@@ -199,6 +204,9 @@ impl Coordinator {
         self.engine.stop().await;
         if let Some(audit) = self.audit {
             audit.close();
+        }
+        if let Some(traces) = self.traces {
+            traces.stop().await;
         }
     }
 }

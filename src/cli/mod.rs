@@ -57,6 +57,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod token;
+mod traces;
 mod transfer;
 mod watch;
 mod when;

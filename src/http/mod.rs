@@ -12,7 +12,7 @@
 //! | `forward` | forward a call to the lease's home node, and relay the answer |
 //! | `views` | show the coordinator's own values as documents, and its refusals as problems |
 //! | `request` | read bodies, queries and fields |
-//! | `app.rs`, `replays.rs`, `streams.rs`, `following.rs` | what the handlers share |
+//! | `app.rs`, `replays.rs`, `streams.rs`, `following.rs`, `about.rs` | what the handlers share |
 //! | `door` | what a request passes before a handler: connections, TLS and places, names and origins, the shedding of load, the budget of bodies |
 //! | `caller` | who sends a request, what it may do, and how much |
 //! | `peer` | calls between nodes: headers, seal, client |
@@ -27,6 +27,7 @@
 //!
 //! Assumes: each worker runs on its own arbiter, which also runs lease actors.
 
+mod about;
 mod answer;
 mod app;
 mod caller;

@@ -26,6 +26,7 @@ use super::{
     names::Names,
     overload::{Overload, Shedding},
     places::{Seat, Serving},
+    traced,
 };
 use crate::{
     api::Code,
@@ -35,7 +36,10 @@ use crate::{
         peer::{Forged, SHED, Seal, Sealed, UNPROVEN},
         percent::path_of,
     },
-    telemetry::audit::AuditLog,
+    telemetry::{
+        audit::AuditLog,
+        trace::{self, Span, Tracer},
+    },
 };
 
 /// Decides which requests reach a handler.
@@ -46,6 +50,7 @@ pub struct Door {
     gatekeeper: Gatekeeper,
     shedding: Option<Shedding>,
     audit: Option<Arc<AuditLog>>,
+    tracer: Option<Arc<Tracer>>,
 }
 
 impl Door {
@@ -53,7 +58,7 @@ impl Door {
     /// gatekeeper admits.
     #[must_use]
     pub fn new(names: Names, seal: Arc<Seal>, gatekeeper: Gatekeeper) -> Self {
-        Self { names, seal, gatekeeper, shedding: None, audit: None }
+        Self { names, seal, gatekeeper, shedding: None, audit: None, tracer: None }
     }
 
     /// The same, but it sheds load.
@@ -66,6 +71,12 @@ impl Door {
     #[must_use]
     pub fn audited(self, audit: Option<Arc<AuditLog>>) -> Self {
         Self { audit, ..self }
+    }
+
+    /// Traces calls.
+    #[must_use]
+    pub fn traced(self, tracer: Option<Arc<Tracer>>) -> Self {
+        Self { tracer, ..self }
     }
 
     /// Charges heartbeats of so many leases within a stream of this caller, who calls from this address.
@@ -151,7 +162,10 @@ where
                 let audit = self.door.audit.as_ref();
                 let recording = audit.map(|log| Recording::of(log, request.request()));
                 let ends = request.extensions().contains::<Ends>();
-                Either::Left(Served { inner: self.inner.call(request), serving, ends, recording })
+                let tracer = self.door.tracer.as_ref();
+                let span = tracer.and_then(|tracer| traced::begin(tracer, request.request()));
+                let inner = self.inner.call(request);
+                Either::Left(Served { inner, serving, ends, recording, span })
             }
             Err(problem) => {
                 let audit = self.door.audit.clone().filter(|_| !is_full);
@@ -228,6 +242,7 @@ pin_project! {
         // The connection ends with the answer.
         ends: bool,
         recording: Option<Recording>,
+        span: Option<Box<Span>>,
     }
 }
 
@@ -239,7 +254,11 @@ where
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let mut answer = ready!(this.inner.poll(context));
+        let polled = match this.span {
+            Some(span) => trace::within(span.trace(), || this.inner.poll(context)),
+            None => this.inner.poll(context),
+        };
+        let mut answer = ready!(polled);
         let is_last = this.serving.take().is_some_and(|serving| serving.is_last());
         if let Ok(response) = &mut answer {
             keep_nothing(response.response_mut());
@@ -249,6 +268,9 @@ where
             }
             if let Some(recording) = this.recording.take() {
                 recording.answered(response);
+            }
+            if let Some(span) = this.span.take() {
+                traced::answered(*span, response);
             }
             if is_last || *this.ends {
                 response.response_mut().head_mut().set_connection_type(ConnectionType::Close);

@@ -14,6 +14,7 @@ mod names;
 mod overload;
 mod places;
 mod stream;
+mod traced;
 
 pub use addresses::Addresses;
 pub use budget::{Budget, Buffer, Charged, FREE};

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::{
     api::{AcquireBody, Grant},
     http::{
+        about::{about, about_tenure},
         answer::{Problem, json},
         app::App,
         caller::{Caller, Kind},
@@ -37,6 +38,7 @@ pub async fn acquire(
     app: web::Data<App>,
     body: Body<AcquireBody>,
 ) -> HttpResponse {
+    about(&app, &body.0.key, Some(&body.0.owner));
     let caller = Caller::of(&request);
     let wait = Duration::from_millis(body.0.wait_ms).min(app.manager.limits().wait_max);
     let place = if wait.is_zero() { Ok(None) } else { Waits::of(&request).map(Some) };
@@ -189,6 +191,7 @@ pub fn read_acquire(caller: &Caller, body: &AcquireBody) -> Result<AcquireOne, P
 /// The answer with a grant.
 fn granted(request: &HttpRequest, app: &App, key: &Key, grant: &Granted) -> HttpResponse {
     keeps(request, key.as_str(), grant.view.token);
+    about_tenure(grant.view.token);
     json(request, StatusCode::OK, &Grant::of(app, key, grant))
 }
 

@@ -13,6 +13,7 @@ use crate::{
     access::Verb,
     api::{self, AcquireAnyBody, AnyGrant, AnyOrder, Grant, Grants, GrantsOfOthers},
     http::{
+        about::about_any,
         answer::{Problem, json},
         app::App,
         caller::{Caller, Kind},
@@ -55,6 +56,7 @@ pub async fn acquire_any(
     let received = app.manager.now();
     let caller = Caller::of(&request);
     let Body(body, bytes) = &body;
+    about_any(&body.owner);
     caller.is_about(body.keys.as_ref().map_or(1, Vec::len).min(MAX_CANDIDATES));
     let answer = async {
         may_hold(&caller, &app, body)?;

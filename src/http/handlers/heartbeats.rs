@@ -6,6 +6,7 @@ use super::batch;
 use crate::{
     api::{BatchBody, HeartbeatAnswer, HeartbeatBody, Verdict, Verdicts},
     http::{
+        about::{about, about_tenure},
         answer::{Problem, json},
         app::App,
         caller::Caller,
@@ -34,11 +35,13 @@ pub async fn heartbeat(
     body: Body<HeartbeatBody>,
 ) -> HttpResponse {
     let (key, caller) = (&body.0.key, Caller::of(&request));
+    about(&app, key, None);
     act_at_home(&request, &app, &body.1, async |asked| {
         let alive = app.manager.heartbeat(key, read_heartbeat(&caller, &body.0)?, asked).await;
         let Alive { token, valid_for_ms, revived } =
             alive.map_err(|error| Problem::holder(&error, &app, key))?;
         keeps(&request, key, token);
+        about_tenure(token);
         let answer = HeartbeatAnswer { key, token: token.0, valid_for_ms, revived, notices: [] };
         Ok(json(&request, StatusCode::OK, &answer))
     })

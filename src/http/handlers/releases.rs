@@ -6,6 +6,7 @@ use super::batch;
 use crate::{
     api::{BatchBody, Lease, LeaseAnswer, ReleaseBody, Released, TransferBody, Verdict, Verdicts},
     http::{
+        about::about,
         answer::{Problem, json},
         app::App,
         caller::Caller,
@@ -31,6 +32,7 @@ pub async fn release(
     body: Body<ReleaseBody>,
 ) -> HttpResponse {
     let key = &body.0.key;
+    about(&app, key, None);
     act_at_home(&request, &app, &body.1, async |asked| {
         let release = read_release(&Caller::of(&request), &body.0)?;
         let released = app.manager.release(key, release, asked).await;
@@ -81,6 +83,7 @@ pub async fn transfer(
     body: Body<TransferBody>,
 ) -> HttpResponse {
     let Body(body, bytes) = &body;
+    about(&app, &body.key, None);
     act_at_home(&request, &app, bytes, async |asked| {
         let (key, transfer) = read_transfer(&Caller::of(&request), body)?;
         let view = app.manager.transfer(key.as_str(), transfer, asked).await;

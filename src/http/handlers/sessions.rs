@@ -10,6 +10,7 @@ use crate::{
         limits::{DEFAULT_PAGE, MAX_PAGE},
     },
     http::{
+        about::about_any,
         answer::{Problem, json},
         app::App,
         caller::Caller,
@@ -35,6 +36,7 @@ pub async fn open(
     body: Body<SessionBody>,
 ) -> HttpResponse {
     let received = app.manager.now();
+    about_any(&body.0.owner);
     let result = async {
         let caller = Caller::of(&request);
         let owner = caller.owner("owner", &body.0.owner)?;

@@ -19,6 +19,7 @@ use crate::{
     http::percent::{key_part, percent_decode},
     lease::{Moment, Nonce},
     manager::Home,
+    telemetry::trace::{self, Span},
     tls,
 };
 
@@ -29,7 +30,9 @@ pub const ANSWER: Duration = Duration::from_secs(2);
 /// The shortest span between two warnings about nodes that cannot be trusted.
 const WARNING: Duration = Duration::from_secs(10);
 /// The headers that are copied from the caller's request.
-const COPIED: [&str; 2] = ["x-request-id", "traceparent"];
+const COPIED: [&str; 3] = ["x-request-id", TRACE_PARENT, "tracestate"];
+/// The header that names the span which a call is a part of.
+const TRACE_PARENT: &str = "traceparent";
 
 /// Forwards requests to other nodes.
 pub struct Forwarder {
@@ -86,7 +89,12 @@ impl Forwarder {
         if let Some(name) = caller {
             carried = carried.header(PRINCIPAL, BASE64.encode(name));
         }
+        let is_traced = trace::current().is_some();
         for name in COPIED {
+            // The call is a part of a span of its own, which `send` begins.
+            if is_traced && name == TRACE_PARENT {
+                continue;
+            }
             if let Some(value) = request.headers().get(name) {
                 carried = carried.header(name, value.as_bytes());
             }
@@ -94,14 +102,32 @@ impl Forwarder {
         Some(carried)
     }
 
-    /// Seals a call, and sends it: to a node that does not know the version of the seal once more, in an older one.
+    /// Seals a call, and sends it.
     pub(in crate::http) async fn send(
         &self,
         from: Nonce,
         home: &Home,
         carried: reqwest::RequestBuilder,
     ) -> Result<reqwest::Response, reqwest::Error> {
-        let mut request = carried.build()?;
+        let span = trace::current().map(|trace| trace.child("tenure.forward").outgoing());
+        let carried = match &span {
+            Some(span) => carried.header(TRACE_PARENT, span.trace().header()),
+            None => carried,
+        };
+        let answered = self.sealed(from, home, carried.build()?).await;
+        if let Some(span) = span {
+            told(span, home, &answered);
+        }
+        answered
+    }
+
+    /// Seals a call, and sends it: to a node that does not know the version of the seal once more, in an older one.
+    async fn sealed(
+        &self,
+        from: Nonce,
+        home: &Home,
+        mut request: reqwest::Request,
+    ) -> Result<reqwest::Response, reqwest::Error> {
         let url = home.url.as_deref().unwrap_or_default();
         let newest = Seal::newest();
         // While this program knows one version alone, nothing of this costs anything.
@@ -125,6 +151,20 @@ impl Forwarder {
 
     fn older(&self) -> MutexGuard<'_, HashMap<Nonce, u8>> {
         self.older.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A call of another node ended.
+fn told(mut span: Span, home: &Home, answered: &Result<reqwest::Response, reqwest::Error>) {
+    if let Some(url) = home.url.as_deref() {
+        span.trace().note("server.address", url);
+    }
+    match answered {
+        Ok(answer) => {
+            let status = u64::from(answer.status().as_u16());
+            span.trace().note("http.response.status_code", status);
+        }
+        Err(_) => span.fail(),
     }
 }
 
