@@ -165,6 +165,7 @@ impl ClientBuilder {
             streams: Arc::default(),
             denials: watch::Sender::new(None),
             background: Background::default(),
+            traceparent: None,
         })
     }
 

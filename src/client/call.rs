@@ -243,7 +243,14 @@ impl Client {
         server: &Url,
         call: &Call,
     ) -> Result<T, ClientError> {
-        let request = || call.request(&self.http, server);
+        let parent = self.traceparent.as_ref().filter(|_| call.beat().is_none());
+        let request = || {
+            let request = call.request(&self.http, server);
+            match parent {
+                Some(parent) => request.header("traceparent", parent),
+                None => request,
+            }
+        };
         answer(credentials::send(self.credentials.as_ref(), server, request).await?).await
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{ffi::OsString, fmt, sync::Arc};
 
+use reqwest::header::HeaderValue;
 use tokio::sync::watch;
 
 use super::{background::Background, credentials::Credentials, servers::Servers, stream::Streams};
@@ -21,6 +22,8 @@ pub struct Client {
     /// What was last told of heartbeats that a server denied.
     pub(super) denials: watch::Sender<Option<Arc<str>>>,
     pub(super) background: Background,
+    /// The header `traceparent` of calls.
+    pub(super) traceparent: Option<HeaderValue>,
 }
 
 impl fmt::Debug for Client {
@@ -30,6 +33,14 @@ impl fmt::Debug for Client {
 }
 
 impl Client {
+    /// The same client, whose calls are parts of a trace: they have this header `traceparent` (W3C Trace Context), such
+    /// as `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01`. Heartbeats do not have it: a lease may be kept for
+    /// longer than any trace lasts. A text that is no header is left out.
+    #[must_use]
+    pub fn traced(&self, traceparent: &str) -> Self {
+        Self { traceparent: HeaderValue::from_str(traceparent).ok(), ..self.clone() }
+    }
+
     /// The clock by which guarantees are measured.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
