@@ -43,5 +43,6 @@ mod tables;
 mod tls;
 mod upgrade;
 mod verify;
+mod traces;
 mod work;
 mod work_chaos;

@@ -79,6 +79,8 @@ fn the_page_explains_every_value_that_a_label_can_take() {
         "removed",
         "silent",
         "stuck",
+        "queue-full",
+        "not-accepted",
         "panic",
         "stop",
         "compare_and_set",

@@ -187,7 +187,7 @@ fn a_dead_actor_reports_what_it_had_and_is_replaced() {
         for _ in 0..3 {
             let tell = tell.clone();
             let report = Report::new(move |outcome| drop(tell.send(outcome)));
-            let fence = Fence { order: order("k", 1), budget: PATIENCE, report };
+            let fence = Fence { order: order("k", 1), budget: PATIENCE, report, trace: None };
             plugins.order("p", fence);
         }
         eventually("three in flight", async || {

@@ -30,6 +30,7 @@ pub fn order(key: &str, token: u64) -> FenceOrder {
         session: Some(Nonce(0xab)),
         pool: "batch".into(),
         attempt: 2,
+        traceparent: None,
     }
 }
 
@@ -84,7 +85,7 @@ pub async fn ask_for(
 ) -> FenceOutcome {
     let (tell, told) = oneshot::channel();
     let report = Report::new(move |outcome| drop(tell.send(outcome)));
-    plugins.order(plugin, Fence { order, budget, report });
+    plugins.order(plugin, Fence { order, budget, report, trace: None });
     tokio::time::timeout(PATIENCE, told).await.expect("a report").expect("exactly one")
 }
 

@@ -66,7 +66,7 @@ proptest! {
                             told.lock().expect("a table").entry(number).or_default().push(outcome);
                         });
                         let budget = Duration::from_millis(budget_ms);
-                        let fence = Fence { order: order("k", 1), budget, report };
+                        let fence = Fence { order: order("k", 1), budget, report, trace: None };
                         plugins.order(NAMES[plugin], fence);
                     }
                     Step::Kill { plugin } => plugins.kill(NAMES[plugin]),

@@ -152,6 +152,20 @@ async fn a_receiver_can_check_who_sent_it_with_either_of_two_secrets() {
     assert_eq!((&event["data"]["token"], &event["data"]["attempt"]), (&42.into(), &2.into()));
 }
 
+#[tokio::test]
+async fn a_fence_that_is_a_part_of_a_trace_says_so() {
+    let (url, requests) = receiver(&[204]);
+    let plugin = built(&section(&url, &[NEW]));
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let traced = FenceOrder { traceparent: Some(parent.into()), ..order("k", 7) };
+    assert_eq!(plugin.fence(traced).await, Ok(()));
+    assert_eq!(plugin.fence(order("k", 8)).await, Ok(()));
+    let requests = requests.lock().expect("a list").clone();
+    assert_eq!(requests[0].header("traceparent"), parent);
+    let named = |(name, _): &(String, String)| name.eq_ignore_ascii_case("traceparent");
+    assert!(!requests[1].headers.iter().any(named), "no trace");
+}
+
 #[test]
 fn tries_of_one_order_share_an_id_and_other_orders_have_their_own() {
     system(async {
