@@ -63,6 +63,7 @@ fmt: ## formatting
 lint: ## clippy, warnings are errors
 	$(CARGO) clippy --workspace --all-targets $(FEATURES) -- -D warnings
 	$(CARGO) clippy -- -D warnings
+	$(CARGO) clippy --features otel -- -D warnings
 	$(CARGO) clippy --no-default-features --features server -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features client -- -D warnings
 	$(CARGO) clippy --no-default-features --features nats -- -D warnings
