@@ -11,6 +11,7 @@ mod log;
 mod metrics;
 mod notifications;
 mod pool;
+pub mod recent;
 mod recorder;
 mod table;
 #[cfg(feature = "otel")]

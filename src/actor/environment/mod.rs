@@ -36,7 +36,7 @@ use crate::{
         Rules,
     },
     store::LeaseStore,
-    telemetry::{Metrics, OwnershipLog, PoolMetrics},
+    telemetry::{Metrics, OwnershipLog, PoolMetrics, recent::Recent},
 };
 
 /// What the actors and tasks of a node need from outside.
@@ -48,6 +48,8 @@ pub struct Environment {
     /// Handles to the metrics that have no pool label.
     pub metrics: Arc<Metrics>,
     pub ownership_log: OwnershipLog,
+    /// What happened lately.
+    pub recent: Recent,
     /// When the store's lock was taken: no earlier process can have promised anything after it.
     pub locked_at: Moment,
     pub(crate) protocol: Rules,
@@ -87,6 +89,7 @@ impl Environment {
         let seed = entropy.next_u64();
         let policy_table = ArcSwap::from_pointee(PolicyTable::new(context.policies.clone(), 0));
         let check_tls = CheckTls::new(limits.checks_ca.clone());
+        let recent = Recent::new(clock.now());
         Self {
             store,
             clock,
@@ -94,6 +97,7 @@ impl Environment {
             limits,
             metrics,
             ownership_log,
+            recent,
             locked_at,
             protocol: context.rules,
             context: RwLock::new(Arc::new(context)),

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use super::actor::LeaseActor;
-use crate::lease::Moment;
+use crate::{
+    lease::Moment,
+    telemetry::recent::Measure::{self, Hold, Vacancy},
+};
 
 impl LeaseActor {
     /// Whether the tenure is the one that was last observed.
@@ -22,13 +25,22 @@ impl LeaseActor {
             let span = now.since(self.since);
             if self.held {
                 self.pool.held_for(span);
+                self.measured(now, Hold, span);
                 if held {
                     self.pool.vacant_for(Duration::ZERO);
+                    self.measured(now, Vacancy, Duration::ZERO);
                 }
             } else {
                 self.pool.vacant_for(span);
+                self.measured(now, Vacancy, span);
             }
         }
         (self.held, self.token, self.since) = (held, token, now);
+    }
+
+    fn measured(&self, now: Moment, what: Measure, span: Duration) {
+        if !self.key().is_internal() {
+            self.coordinator.recent.measured(now, what, span);
+        }
     }
 }

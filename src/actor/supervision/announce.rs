@@ -81,16 +81,19 @@ fn followers(coordinator: &Coordinator, committed: &Committed, _: bool) {
     }
 }
 
-/// Metrics and the log of ownership changes.
+/// Metrics, what happened lately, and the log of ownership changes.
 fn records(coordinator: &Coordinator, committed: &Committed, own: bool) {
-    let Committed { key, change, .. } = committed;
+    let Committed { key, change, at_ms, .. } = committed;
     if key.is_internal() {
         return;
     }
     coordinator.metrics.published.increment(1);
+    let now = coordinator.clock.now();
+    let table = coordinator.policy_table();
+    let (policy, pool) = table.of(key.as_str());
+    coordinator.recent.changed(now, key, policy, change, *at_ms);
     if own {
-        coordinator.policy_table().of(key.as_str()).1.changed(change);
-        let now = coordinator.clock.now();
+        pool.changed(change);
         let write = || coordinator.ownership_log.write(key, change, now);
         let left_out = match coordinator.traced_changes.take(key, change.seq) {
             Some(trace) => trace::within(&trace, write),

@@ -38,12 +38,38 @@ enum Message {
     End,
 }
 
+/// Lines that the audit log lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LostLines {
+    /// How many were lost since it was opened.
+    pub count: u64,
+    /// When the latest was lost.
+    pub latest: Moment,
+}
+
+/// Counts the lines that are lost.
+struct Losses {
+    /// Lines that are not mentioned yet.
+    unmentioned: AtomicU64,
+    count: AtomicU64,
+    /// A reading of the clock.
+    latest: AtomicU64,
+    total: Counter,
+}
+
+impl Losses {
+    fn add(&self, now: Moment) {
+        self.unmentioned.fetch_add(1, Ordering::Relaxed);
+        self.latest.fetch_max(now.0, Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
+        self.total.increment(1);
+    }
+}
+
 /// The audit log, for those who write to it.
 pub struct AuditLog {
     queue: SyncSender<Message>,
-    /// Lines that are lost and not mentioned yet.
-    lost: Arc<AtomicU64>,
-    lost_total: Counter,
+    lost: Arc<Losses>,
     clock: Arc<dyn Clock>,
     /// How many more lines of unknown callers there may be, and since when.
     unknown: Mutex<(u64, Moment)>,
@@ -64,14 +90,17 @@ impl AuditLog {
     ) -> Result<Self, AuditError> {
         let trail = Trail::open(path, max_size, keep)?;
         let (queue, lines) = sync_channel(QUEUE);
-        let lost = Arc::new(AtomicU64::new(0));
-        let lost_total = counter!("tenure_audit_lost_total");
+        let lost = Arc::new(Losses {
+            unmentioned: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            latest: AtomicU64::new(0),
+            total: counter!("tenure_audit_lost_total"),
+        });
         let now = clock.now();
         let writer = Writer {
             said: trail.head(),
             trail,
             lost: lost.clone(),
-            lost_total: lost_total.clone(),
             clock: clock.clone(),
             why: None,
             is_unsynced: false,
@@ -82,7 +111,7 @@ impl AuditLog {
         let spawned = std::thread::Builder::new().name("audit".into()).spawn(|| writer.run(lines));
         let writer = spawned.map_err(|source| AuditError::Io { path: path.to_owned(), source })?;
         let unknown = Mutex::new((UNKNOWN, now));
-        Ok(Self { queue, lost, lost_total, clock, unknown, writer: Mutex::new(Some(writer)) })
+        Ok(Self { queue, lost, clock, unknown, writer: Mutex::new(Some(writer)) })
     }
 
     /// Records a call. Never waits: if the writer cannot keep up, the line is lost and counted. So is that of a refused
@@ -91,9 +120,15 @@ impl AuditLog {
         let is_unknown = entry.event == AuditEvent::Refused && entry.principal.is_none();
         let line = Message::Line(self.clock.wall_ms(), Box::new(entry));
         if (is_unknown && !self.is_room_for_unknown()) || self.queue.try_send(line).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-            self.lost_total.increment(1);
+            self.lost.add(self.clock.now());
         }
+    }
+
+    /// The lines that were lost since the log was opened, if any were.
+    pub fn lost(&self) -> Option<LostLines> {
+        let count = self.lost.count.load(Ordering::Relaxed);
+        let latest = Moment(self.lost.latest.load(Ordering::Relaxed));
+        (count > 0).then_some(LostLines { count, latest })
     }
 
     fn is_room_for_unknown(&self) -> bool {
@@ -122,8 +157,7 @@ impl AuditLog {
 /// The thread that writes.
 struct Writer {
     trail: Trail,
-    lost: Arc<AtomicU64>,
-    lost_total: Counter,
+    lost: Arc<Losses>,
     clock: Arc<dyn Clock>,
     /// Why the last line could not be written.
     why: Option<std::io::Error>,
@@ -155,20 +189,19 @@ impl Writer {
 
     fn write(&mut self, wall_ms: u64, entry: &AuditEntry) {
         if !self.mention_lost() || !self.append(wall_ms, &Said::Call(entry)) {
-            self.lost.fetch_add(1, Ordering::Relaxed);
-            self.lost_total.increment(1);
+            self.lost.add(self.clock.now());
         }
     }
 
     /// Writes how many lines were lost, if any were. Returns whether none are left to mention.
     fn mention_lost(&mut self) -> bool {
-        let lost = self.lost.swap(0, Ordering::Relaxed);
+        let lost = self.lost.unmentioned.swap(0, Ordering::Relaxed);
         if lost == 0 {
             return true;
         }
         let is_mentioned = self.append(self.clock.wall_ms(), &Said::Lost(lost));
         if !is_mentioned {
-            self.lost.fetch_add(lost, Ordering::Relaxed);
+            self.lost.unmentioned.fetch_add(lost, Ordering::Relaxed);
         }
         self.complain(lost);
         is_mentioned

@@ -21,6 +21,6 @@ mod verify;
 
 pub use chain::{Head, NotAHead};
 pub use entry::{Acting, AuditEntry, AuditEvent, Subject, bounded};
-pub use log::AuditLog;
+pub use log::{AuditLog, LostLines};
 pub use trail::AuditError;
 pub use verify::{ChainFault, Verified, verify};
