@@ -20,7 +20,7 @@ use super::{
     quotas::{self, Quotas},
     runtime::{
         bus::Bus, cells::CellEntry, followers::Followers, inbox::Inbox, outcomes::Outcomes,
-        registry::Registry, traced_changes::TracedChanges,
+        registry::Registry, stranded::Stranded, traced_changes::TracedChanges,
     },
     sessions::{SessionService, Sessions},
 };
@@ -49,6 +49,8 @@ pub struct Coordinator {
     pub bus: Bus,
     /// Who follows single tenures.
     pub followers: Arc<Followers>,
+    /// Keys that nobody holds although callers wait for them.
+    pub stranded: Stranded,
     /// Keys that this node forgot, until their records are removed.
     pub(crate) forgotten: Arc<Forgotten>,
     /// Grants whose callers left before they were told.
@@ -117,6 +119,7 @@ impl Coordinator {
             subscriptions: ArcSwap::from_pointee(subscriptions),
             bus,
             followers: Arc::default(),
+            stranded: Stranded::default(),
         }
     }
 

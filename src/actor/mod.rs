@@ -58,10 +58,11 @@ pub use runtime::{
     fence::{Fence, FenceOutcome, Report},
     followers::{Ear, Followers, MAX_FOLLOWED, News},
     registry::{Registry, Unreachable},
+    stranded::Stranded,
     topics::Topics,
     watch,
 };
-pub use sessions::{Handovers, Session, SessionService, Sessions};
+pub use sessions::{FailingCheck, FailingChecks, Handovers, Session, SessionService, Sessions};
 pub(crate) use sessions::{
     ask_handover, ask_to_drain, read_session_leases, revoke, start as start_sessions,
 };

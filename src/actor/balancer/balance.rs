@@ -74,6 +74,7 @@ fn plan(
         let (aside, watched) = pool.judge(now);
         aside.into_iter().for_each(|session| say_aside(name, session));
         let plan = pool.plan(here, now, damping);
+        pool.note_balance(&plan, now);
         if let Some(metrics) = table.named(name) {
             metrics.balance(pool.members.len(), plan.moves, pool.free);
         }

@@ -14,6 +14,8 @@ pub struct NodeView {
     pub this: bool,
     /// The time until its record runs out, in milliseconds, by this node's clock. 0 if it ran out.
     pub runs_out_in_ms: u64,
+    /// When this node first read the record as it is, by this node's clock.
+    pub since: Moment,
 }
 
 impl NodeView {
@@ -44,12 +46,14 @@ impl Node {
                 record: NodeRecord { state, ..own.clone() },
                 this: true,
                 runs_out_in_ms: millis(until.since(now)),
+                since: now,
             }];
             views.extend(membership.peers().iter().filter(|peer| !peer.is_own()).map(|peer| {
                 NodeView {
                     this: false,
                     runs_out_in_ms: millis(peer.record.until.since(peer.lower_bound(now))),
                     record: peer.record.clone(),
+                    since: peer.since,
                 }
             }));
             views[1..].sort_by_key(|view| (view.record.state as u8, view.record.url.clone()));

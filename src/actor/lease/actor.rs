@@ -42,6 +42,8 @@ pub struct LeaseActor {
     pub(super) shown: Option<Arc<PromiseCell>>,
     /// The lease is held, and this node is its home node.
     pub(super) homed: bool,
+    /// Callers wait for the key although nobody holds it.
+    pub(super) stranded: bool,
     pub(super) started: bool,
     /// How often the actor read the lease again from the start. Outcomes of writes of an earlier generation are
     /// dropped.
@@ -79,6 +81,7 @@ impl LeaseActor {
             policies,
             shown: None,
             homed: false,
+            stranded: false,
             started: false,
             generation: 0,
             permit: None,
@@ -111,6 +114,9 @@ impl Drop for LeaseActor {
     fn drop(&mut self) {
         if self.started {
             self.coordinator.metrics.lease_actors.decrement(1.0);
+        }
+        if self.stranded {
+            self.coordinator.stranded.note(self.key(), None);
         }
         match (self.homed, self.key().is_internal(), self.key().is_session()) {
             (true, false, _) => self.coordinator.count_homed(false, &self.pool),

@@ -9,6 +9,7 @@ mod home;
 mod loading;
 mod mailbox;
 mod steps;
+mod stranded;
 mod tenure;
 mod timer;
 mod traced;

@@ -18,7 +18,7 @@ use crate::{
     },
     lease::{Alarm, Effect, Effects, Input, Moment, SessionOver, Settled, StoreError, WriteEffect},
     store::{StoreFuture, Write, WriteOutcome},
-    telemetry::CasOutcome,
+    telemetry::{CasOutcome, recent::Measure},
 };
 
 impl LeaseActor {
@@ -52,15 +52,20 @@ impl LeaseActor {
         self.settled(now, ctx);
     }
 
-    /// Follows every step: counts an adoption, notes a hand-over, shows the promise cell, sets the timer.
+    /// Follows every step: counts an adoption, notes a hand-over and callers that wait in vain, shows the promise cell,
+    /// sets the timer.
     pub(super) fn settled(&mut self, now: Moment, ctx: &mut Context<Self>) {
         if self.follow_home() && self.is_same_tenure() {
             // The tenure did not change, only its home node: it was adopted from another node.
             self.pool.adoptions.increment(1);
+            if !self.key().is_internal() {
+                self.coordinator.recent.adopted(now);
+            }
             #[cfg(any(test, feature = "testing"))]
             self.coordinator.tell(Observed::Adopted);
         }
         self.note_handover();
+        self.note_stranded(now);
         self.show_cell();
         self.rearm(now, ctx);
     }
@@ -92,7 +97,7 @@ impl LeaseActor {
                 }
                 Effect::Reissue(digest) => self.coordinator.sessions.reissue(digest, self.key()),
                 Effect::Fence(run) => self.fence(run),
-                Effect::Alarm(alarm) => self.alarm(alarm),
+                Effect::Alarm(alarm) => self.alarm(alarm, now),
             }
         }
     }
@@ -173,11 +178,13 @@ impl LeaseActor {
         self.leave_gate();
     }
 
-    fn alarm(&self, alarm: Alarm) {
+    fn alarm(&self, alarm: Alarm, now: Moment) {
         let key = self.key().as_str();
         match alarm {
             Alarm::EndedLate(nanos) => {
-                self.coordinator.metrics.ended_late(Duration::from_nanos(nanos));
+                let late = Duration::from_nanos(nanos);
+                self.coordinator.metrics.ended_late(late);
+                self.coordinator.recent.measured(now, Measure::Lateness, late);
             }
             Alarm::Quarantined(error) => {
                 tracing::warn!(key, %error, "cannot interpret the record of this key; it counts as held");

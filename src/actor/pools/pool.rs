@@ -69,6 +69,8 @@ pub struct Pool {
     /// How often a key became free, or its holder was asked for it.
     opened: u64,
     pub changed: watch::Sender<u64>,
+    /// Since when leases must move, and how many.
+    pub uneven: Option<(Moment, usize)>,
 }
 
 impl Default for Pool {
@@ -84,6 +86,7 @@ impl Default for Pool {
             standings: HashMap::default(),
             opened: 0,
             changed: watch::Sender::new(0),
+            uneven: None,
         }
     }
 }

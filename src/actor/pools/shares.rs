@@ -50,6 +50,8 @@ pub struct PoolView {
     pub free: usize,
     /// The members, in the order of their sessions' digests.
     pub members: Vec<MemberView>,
+    /// Since when some members have leases that others should have, and how many leases must move.
+    pub uneven: Option<(Moment, usize)>,
 }
 
 impl Pool {
@@ -225,6 +227,15 @@ impl Pool {
         plan(&self.counted(), unheld, damping, order)
     }
 
+    /// Notes whether the pool is out of balance by this plan: members must hand over leases, or were asked to.
+    pub fn note_balance(&mut self, plan: &Plan, now: Moment) {
+        let asked = self.members.keys().filter_map(|member| self.counts.get(member));
+        let moves = plan.asks.iter().any(|ask| *ask > 0)
+            || asked.map(|count| count.asked).sum::<usize>() > 0;
+        let since = self.uneven.map_or(now, |(since, _)| since);
+        self.uneven = moves.then_some((since, plan.moves));
+    }
+
     /// The leases that the members for which `here` holds must be asked for now.
     pub fn orders(
         &self,
@@ -279,6 +290,6 @@ impl Pool {
             aside: self.is_aside(member.id),
         };
         let members = counted.iter().zip(self.members.values()).map(view).collect();
-        PoolView { keys: held + self.free, free: self.free, members }
+        PoolView { keys: held + self.free, free: self.free, members, uneven: self.uneven }
     }
 }

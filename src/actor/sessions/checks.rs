@@ -6,7 +6,12 @@ use std::{
     time::Duration,
 };
 
-use super::{probe::probe, service::SessionService, session::Session};
+use super::{
+    failing::{CheckState, FailingCheck},
+    probe::probe,
+    service::SessionService,
+    session::Session,
+};
 use crate::{
     actor::{
         environment::reach::Failed,
@@ -29,15 +34,21 @@ impl HealthChecks {
     /// Starts the checks. Returns `None` for a session without checks.
     pub fn begin(service: &Arc<SessionService>, session: &Arc<Session>) -> Option<Self> {
         let begin = |check: &Check| {
+            let state = service.sessions.failing.begin();
             let (service, session) = (Arc::downgrade(service), Arc::downgrade(session));
-            actix::spawn(watch(service, session, check.clone())).abort_handle()
+            actix::spawn(watch(service, session, check.clone(), state)).abort_handle()
         };
         let tasks: Vec<_> = session.spec.checks.iter().map(begin).collect();
         (!tasks.is_empty()).then_some(Self(tasks))
     }
 }
 
-async fn watch(service: Weak<SessionService>, session: Weak<Session>, check: Check) {
+async fn watch(
+    service: Weak<SessionService>,
+    session: Weak<Session>,
+    check: Check,
+    mut state: CheckState,
+) {
     let (mut failures, mut steps) = (0, 0);
     loop {
         tokio::time::sleep(Duration::from_millis(check.interval_ms)).await;
@@ -46,9 +57,19 @@ async fn watch(service: Weak<SessionService>, session: Weak<Session>, check: Che
         service.environment.metrics.checked(check.kind.as_str(), verdict.is_ok());
         let Err((failure, detail)) = verdict else {
             failures = 0;
+            state.passed();
             continue;
         };
         failures += 1;
+        state.failed(FailingCheck {
+            session: session.digest,
+            owner: session.owner.clone(),
+            kind: check.kind.as_str(),
+            failures,
+            fail_after: check.fail_after,
+            since: service.environment.clock.now(),
+            why: failure.to_string().into(),
+        });
         // At `debug`, because a caller that makes a session determines how often this line is written.
         let (kind, detail) = (check.kind.as_str(), excerpt(&detail));
         tracing::debug!(session = %session.digest, check = kind, failures, %failure, detail, "a check failed");

@@ -17,7 +17,8 @@ use std::{
 };
 
 use super::{
-    handovers::Handovers, places::Places, session::Session, session_leases::SessionLeases,
+    failing::FailingChecks, handovers::Handovers, places::Places, session::Session,
+    session_leases::SessionLeases,
 };
 use crate::{
     actor::{environment::Environment, runtime::inbox::Inbox},
@@ -43,6 +44,8 @@ pub struct Sessions {
     /// Places for rounds of checks. They are limited, because whoever may make a session may name an address that never
     /// answers.
     pub(super) checks: Arc<Places>,
+    /// The checks whose latest rounds failed.
+    pub failing: Arc<FailingChecks>,
     /// The requests to hand over that await an answer.
     pub handovers: Handovers,
     /// Kept leases whose revocation must be reissued, with their sessions.
@@ -60,6 +63,7 @@ impl Default for Sessions {
             announced: dash_map(),
             inquiries: Inbox::default(),
             checks: Places::new(CHECKS_AT_ONCE, CHECKS_OF_ONE),
+            failing: Arc::default(),
             handovers: Handovers::default(),
             reissues: Inbox::default(),
             ended: Inbox::default(),

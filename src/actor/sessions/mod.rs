@@ -5,6 +5,7 @@
 mod ask_handover;
 mod checks;
 mod cleanup_task;
+mod failing;
 mod handovers;
 mod indexing;
 mod inquiries;
@@ -29,4 +30,10 @@ pub(crate) use self::{
     revoke::revoke,
     tasks::start,
 };
-pub use self::{handovers::Handovers, known::Sessions, service::SessionService, session::Session};
+pub use self::{
+    failing::{FailingCheck, FailingChecks},
+    handovers::Handovers,
+    known::Sessions,
+    service::SessionService,
+    session::Session,
+};

@@ -10,7 +10,7 @@ impl Node {
         shared: &BTreeSet<Box<str>>,
         odd: &BTreeSet<Nonce>,
     ) -> Self {
-        let NodeView { record, this, runs_out_in_ms } = view;
+        let NodeView { record, this, runs_out_in_ms, since: _ } = view;
         Self {
             url: record.url.to_string(),
             state: record.state.as_str().to_owned(),

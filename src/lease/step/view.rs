@@ -107,6 +107,12 @@ impl<C: Caller> Lease<C> {
         self.record.state == KeyState::Held && self.home == Home::Here
     }
 
+    /// Whether callers wait although nobody holds the key and nothing keeps it shut.
+    #[must_use]
+    pub fn is_stranded(&self) -> bool {
+        self.record.state == KeyState::Free && self.waiters_len() > 0
+    }
+
     /// The session that keeps the tenure.
     #[must_use]
     pub fn kept_by(&self) -> Option<Nonce> {

@@ -173,3 +173,18 @@ fn a_registration_whose_write_was_refused_may_be_granted_elsewhere() {
     two.settle();
     next.grant();
 }
+
+#[test]
+fn callers_of_a_free_key_wait_in_vain_only_while_nothing_may_be_granted() {
+    let (mut bench, a) = held_by("a");
+    let b = patient(&bench, "b");
+    let b = bench.ask(b);
+    assert!(!bench.lease.is_stranded(), "another owner holds the key");
+    bench.context.frozen = true;
+    bench.done(release(a.proof()));
+    assert!(b.waits() && bench.lease.is_stranded());
+    bench.context.frozen = false;
+    bench.run(1_000);
+    b.grant();
+    assert!(!bench.lease.is_stranded());
+}
