@@ -26,8 +26,8 @@ pub struct Filter {
     pub pool: Option<String>,
     /// Only leases of this owner.
     pub owner: Option<Owner>,
-    /// Only leases in this state.
-    pub state: Option<KeyState>,
+    /// Only leases in these states, or in any if there are none.
+    pub states: Vec<KeyState>,
     /// Only leases that this session keeps.
     pub session: Option<Nonce>,
     /// Only keys that sort after this one.
@@ -135,7 +135,7 @@ impl Manager {
                 let view = self.view_found(&key, found).await?;
                 let owner_fits = fits(filter, view.owner.as_ref());
                 let session_fits = filter.session.is_none() || filter.session == view.session;
-                let state_fits = filter.state.is_none_or(|state| state == view.state);
+                let state_fits = filter.states.is_empty() || filter.states.contains(&view.state);
                 if owner_fits && session_fits && state_fits {
                     listing.leases.push((key, view));
                     if listing.leases.len() == filter.limit {

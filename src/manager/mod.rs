@@ -24,9 +24,12 @@ mod inspect;
 mod nodes;
 mod notify;
 mod open;
+mod past;
 mod pools;
 mod quotas;
+mod recent;
 mod sessions;
+mod survey;
 mod under_session;
 mod unheard;
 mod waiting;
@@ -36,8 +39,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 pub use crate::actor::{
-    Arbiters, Asked, BusEvent, Decided, Limits, MemberView, NodeView, Published, Share, Subscriber,
-    Target, TooManySubscribers, claim_this_thread,
+    Arbiters, Asked, BusEvent, Decided, FailingCheck, Limits, MemberView, NodeView, Published,
+    Share, Subscriber, Target, TooManySubscribers, claim_this_thread,
 };
 pub use acquire::AcquireOne;
 pub(crate) use admin::MAX_REASON_BYTES;
@@ -60,10 +63,13 @@ pub use follow::{Follower, Notice};
 pub use holder::Alive;
 pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
+pub(crate) use past::{Past, Tenure as PastTenure};
 pub use pools::PoolShown;
+pub(crate) use recent::{FailedFence, FailedFences, StrandedKey, StrandedKeys, UnevenPool};
 #[cfg(feature = "testing")]
 pub(crate) use sessions::check_progress;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
+pub(crate) use survey::Surveyed;
 
 use crate::{
     actor::{Coordinator, Node, watch},
@@ -96,6 +102,8 @@ pub struct Manager {
     supervisor: crate::actor::SupervisorAddr,
     /// This node among the others, if the store is shared.
     node: Option<Arc<Node>>,
+    /// How many keys are in each state.
+    survey: Arc<survey::Survey>,
 }
 
 impl Manager {

@@ -126,7 +126,17 @@ impl Manager {
         let draining = watch::Sender::new(false);
         let (limits, serving) = (parts.calls, dash_map());
         let places = Arc::new(Semaphore::new(limits.waiting_places.min(Semaphore::MAX_PERMITS)));
-        Ok(Arc::new(Self { coordinator, limits, draining, serving, places, supervisor, node }))
+        let survey = Arc::default();
+        Ok(Arc::new(Self {
+            coordinator,
+            limits,
+            draining,
+            serving,
+            places,
+            supervisor,
+            node,
+            survey,
+        }))
     }
 
     /// From now on nothing is granted, and no heartbeat is absorbed.

@@ -60,6 +60,11 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// The keys of a range in byte order, with their records. What other nodes wrote a moment ago may be missing.
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>>;
 
+    /// Whether each [`Self::scan`] is paid for by the record.
+    fn charges_scans(&self) -> bool {
+        false
+    }
+
     /// What sessions kept when the store last read all records by itself, with the changes since then. Only the
     /// first call after such a read gets it. `None`: the caller must scan the records.
     fn take_ties(&self) -> Option<Vec<Tie>> {
@@ -83,6 +88,11 @@ pub trait LeaseStore: Send + Sync + 'static {
 
     /// The position after which every change is still kept, as far as the store knows.
     fn earliest(&self) -> Position;
+
+    /// The end of the changes that the write of this revision made, if revisions are positions in the history.
+    fn position_of(&self, _revision: Revision) -> Option<Position> {
+        None
+    }
 
     /// Whether the store accepts writes now.
     fn health(&self) -> Health;

@@ -257,6 +257,10 @@ impl LeaseStore for DynamoStore {
         self.run(|shared| async move { shared.scan_leases(range).await }, Err)
     }
 
+    fn charges_scans(&self) -> bool {
+        true
+    }
+
     fn take_ties(&self) -> Option<Vec<Tie>> {
         self.shared.state().ties.take()
     }

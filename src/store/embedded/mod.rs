@@ -363,6 +363,10 @@ impl LeaseStore for EmbeddedStore {
         self.shared.latest()
     }
 
+    fn position_of(&self, revision: Revision) -> Option<Position> {
+        Some(Position { revision, index: u32::MAX })
+    }
+
     fn health(&self) -> Health {
         self.shared.health()
     }

@@ -243,6 +243,10 @@ impl LeaseStore for NatsStore {
         self.core.table().earliest()
     }
 
+    fn position_of(&self, revision: Revision) -> Option<Position> {
+        Some(Position { revision, index: u32::MAX })
+    }
+
     fn health(&self) -> Health {
         self.core.health()
     }

@@ -1,0 +1,198 @@
+//! What happened lately at this node, for whoever looks at it.
+
+use std::{sync::Arc, time::Duration};
+
+use futures_util::{StreamExt as _, stream};
+
+use super::{
+    Manager,
+    inspect::VIEWS_AT_ONCE,
+    survey::{Surveyed, surveyed},
+};
+use crate::{
+    actor::FailingCheck,
+    clock::HashMap,
+    lease::{Key, Moment, View},
+    store::Health,
+    telemetry::recent::{FenceFailure, Point, Step, Window},
+};
+
+/// How many keys are looked at to find out whether their failed fences are settled.
+const LOOKED_AT: usize = 1000;
+/// Callers that wait for a key that nobody holds wait in vain after this time: a write takes less.
+const IN_VAIN: Duration = Duration::from_secs(5);
+
+/// A key with a fence that failed for good.
+#[derive(Clone, Debug)]
+pub(crate) struct FailedFence {
+    pub key: Key,
+    pub pool: Arc<str>,
+    /// The lease; `None` if it could not be read now.
+    pub view: Option<View>,
+    /// When it failed, in milliseconds since 1970; if this node did not hear of it, when the tenure before ended.
+    pub at_ms: Option<u64>,
+    /// The plugin and what it said, if this node heard of it.
+    pub reason: Option<Box<str>>,
+}
+
+/// The keys with fences that failed for good.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FailedFences {
+    /// Those that the caller may read, in the order of their keys.
+    pub listed: Vec<FailedFence>,
+    /// How many more it may read.
+    pub more: usize,
+    /// How many it may not read.
+    pub hidden: usize,
+}
+
+/// A key that nobody holds although callers have waited for it for a while.
+#[derive(Clone, Debug)]
+pub(crate) struct StrandedKey {
+    pub key: Key,
+    pub pool: Arc<str>,
+    pub since: Moment,
+}
+
+/// The keys that nobody holds although callers have waited for them for a while.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StrandedKeys {
+    /// Those that the caller may read, the longest first.
+    pub listed: Vec<StrandedKey>,
+    /// How many others there are.
+    pub others: usize,
+}
+
+/// A pool whose leases must move.
+#[derive(Clone, Debug)]
+pub(crate) struct UnevenPool {
+    pub pool: Arc<str>,
+    pub since: Moment,
+    /// How many leases must move.
+    pub moves: usize,
+    pub members: usize,
+}
+
+impl Manager {
+    /// How many keys are in each state, and which have fences that failed, as of a moment ago. `None` while the store
+    /// cannot be read, or was not read in time.
+    pub(crate) async fn surveyed(&self) -> Option<Arc<Surveyed>> {
+        surveyed(&self.survey, &self.coordinator).await
+    }
+
+    /// Whether this node may promise.
+    pub(crate) fn may_promise(&self) -> bool {
+        self.coordinator.node_context().may_promise(self.now())
+    }
+
+    /// The keys with fences that failed for good: those in the survey, and those that were heard of since. Of those that
+    /// `reads` lets pass, `most` are listed at most.
+    pub(crate) async fn failed_fences(
+        &self,
+        surveyed: Option<&Surveyed>,
+        reads: impl Fn(&str) -> bool,
+        most: usize,
+    ) -> FailedFences {
+        let mut heard: HashMap<_, _> =
+            self.coordinator.recent.fence_failures().into_iter().collect();
+        let mut candidates: Vec<(Key, Option<u64>, Option<FenceFailure>)> = Vec::new();
+        for (key, ended_at_ms) in surveyed.into_iter().flat_map(|surveyed| &surveyed.failed) {
+            let failure = heard.remove(key);
+            candidates.push((key.clone(), *ended_at_ms, failure));
+        }
+        candidates.extend(heard.into_iter().map(|(key, failure)| (key, None, Some(failure))));
+        candidates.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        candidates.truncate(LOOKED_AT);
+        let look = candidates.iter().map(|(key, ..)| self.view(key));
+        let views: Vec<_> = stream::iter(look).buffered(VIEWS_AT_ONCE).collect().await;
+        let mut found = FailedFences {
+            more: surveyed.map_or(0, |surveyed| surveyed.more_failed),
+            ..FailedFences::default()
+        };
+        for ((key, ended_at_ms, failure), view) in candidates.into_iter().zip(views) {
+            let view = view.ok();
+            if view.as_ref().is_some_and(|view| !view.fence_failed) {
+                // Another fence may fail before the record shows it to this node.
+                if let Some(failure) = failure {
+                    self.coordinator.recent.fence_settled(&key, &failure);
+                }
+                continue;
+            }
+            if !reads(key.as_str()) {
+                found.hidden += 1;
+            } else if found.listed.len() >= most {
+                found.more += 1;
+            } else {
+                let at_ms = failure.as_ref().map(|failure| failure.at_ms).or(ended_at_ms);
+                let reason = failure.and_then(|failure| failure.reason);
+                let pool = self.pool_of(key.as_str());
+                found.listed.push(FailedFence { key, pool, view, at_ms, reason });
+            }
+        }
+        found
+    }
+
+    /// Keys that nobody holds although callers have waited for them for a while. Of those that `reads` lets pass, `most`
+    /// are listed at most.
+    pub(crate) fn stranded(&self, reads: impl Fn(&str) -> bool, most: usize) -> StrandedKeys {
+        let before = self.now() - IN_VAIN;
+        let (found, all) = self.coordinator.stranded.since(before, LOOKED_AT);
+        let is_read = |(key, _): &(Key, Moment)| !key.is_internal() && reads(key.as_str());
+        let stranded = |(key, since): (Key, Moment)| {
+            let pool = self.pool_of(key.as_str());
+            StrandedKey { key, pool, since }
+        };
+        let listed: Vec<_> = found.into_iter().filter(is_read).take(most).map(stranded).collect();
+        StrandedKeys { others: all - listed.len(), listed }
+    }
+
+    /// The checks of this node's sessions whose latest rounds failed. Of those that `sees` lets pass, `most` are listed
+    /// at most. The number: how many others there are.
+    pub(crate) fn failing_checks(
+        &self,
+        sees: impl Fn(&FailingCheck) -> bool,
+        most: usize,
+    ) -> (Vec<FailingCheck>, usize) {
+        let (mut listed, all) = self.coordinator.sessions.failing.list(LOOKED_AT);
+        listed.retain(sees);
+        listed.truncate(most);
+        let others = all - listed.len();
+        (listed, others)
+    }
+
+    /// The pools with `balance` whose leases must move.
+    pub(crate) fn uneven_pools(&self) -> Vec<UnevenPool> {
+        let table = self.coordinator.policy_table();
+        let uneven = |pool: Arc<str>| {
+            let view = self.coordinator.pools.view(&pool).filter(|_| table.balances(&pool))?;
+            let (since, moves) = view.uneven?;
+            Some(UnevenPool { pool, since, moves, members: view.members.len() })
+        };
+        table.pools().into_iter().filter_map(uneven).collect()
+    }
+
+    /// Whether the store accepts writes.
+    pub(crate) fn store_health(&self) -> Health {
+        self.coordinator.store.health()
+    }
+
+    /// The wall clock, in milliseconds since 1970.
+    pub(crate) fn wall_ms(&self) -> u64 {
+        self.coordinator.clock.wall_ms()
+    }
+
+    /// What happened in each of the last slices of time.
+    pub(crate) fn points(&self, step: Step) -> Vec<Point> {
+        self.coordinator.recent.points(self.now(), step)
+    }
+
+    /// What happened in the last five minutes or less.
+    pub(crate) fn lately(&self, span: Duration) -> Point {
+        self.coordinator.recent.lately(self.now(), span)
+    }
+
+    /// What changed most in the last hour or less.
+    pub(crate) fn changed_most(&self, span: Duration) -> Window {
+        self.coordinator.recent.window(self.now(), span)
+    }
+}
