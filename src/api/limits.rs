@@ -14,6 +14,12 @@ pub const MAX_BATCH: usize = 10_000;
 pub const DEFAULT_PAGE: usize = 100;
 /// The most leases or sessions on a page.
 pub const MAX_PAGE: usize = 1000;
+/// The number of rows of `/v1/top`, by default.
+pub const DEFAULT_ROWS: usize = 20;
+/// The most rows of `/v1/top`.
+pub const MAX_ROWS: usize = 100;
+/// The number of events in the history of a lease, by default.
+pub const DEFAULT_EVENTS: usize = 40;
 /// The longest wait of a long poll for events, in milliseconds.
 pub const MAX_POLL_MS: u64 = 60_000;
 

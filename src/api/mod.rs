@@ -28,6 +28,7 @@ mod batch;
 #[cfg(feature = "server")]
 mod events;
 mod health_check;
+mod history;
 mod holding;
 #[cfg(feature = "server")]
 mod lease;
@@ -41,11 +42,13 @@ mod queries;
 #[cfg(feature = "server")]
 mod service;
 mod session;
+mod status;
 #[cfg(feature = "server")]
 mod stream;
 mod strict;
 #[cfg(all(test, feature = "server"))]
 mod tests;
+mod top;
 
 #[cfg(feature = "server")]
 pub use acquire::{AcquireBody, Grant};
@@ -59,6 +62,9 @@ pub use batch::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts};
 #[cfg(feature = "server")]
 pub use events::EventsPage;
 pub use health_check::HealthCheck;
+#[cfg(feature = "server")]
+pub use history::LeaseHistory;
+pub use history::PastTenure;
 pub use holding::{CheckBody, HeartbeatAnswer, HeartbeatBody, ReleaseBody, Released, TransferBody};
 #[cfg(feature = "server")]
 pub use lease::{Checked, GatedLease, Lease, LeaseAnswer, LeaseList};
@@ -68,14 +74,21 @@ pub use order::AnyOrder;
 pub use pool::{Pool, PoolMember, Pools};
 pub use problem::Code;
 #[cfg(feature = "server")]
-pub use queries::{EventsQuery, LeaseQuery, ListQuery, SessionsQuery};
+pub use queries::{
+    EventsQuery, HistoryQuery, LeaseQuery, ListQuery, SeriesQuery, SessionsQuery, TopQuery,
+};
 #[cfg(feature = "server")]
 pub use service::{Info, Live, Ready};
 pub use session::{
     BeatBody, BehaviorName, ClosedSession, DrainingSession, Holdings, OpenedSession, Session,
     SessionBeat, SessionBody, SessionDrainBody, Sessions,
 };
+pub use status::{
+    Attention, KeyCounts, Measured, NodeCounts, NodeStatus, Series, SeriesPoint, Spans, Status,
+    StoreStatus,
+};
 #[cfg(feature = "server")]
 pub use stream::{Hello, LeaseNotice, SessionNotice, StreamNotice};
 #[cfg(feature = "server")]
 pub use strict::Object;
+pub use top::{Top, TopRow};

@@ -32,8 +32,10 @@ pub struct ListQuery {
     pub session: Option<String>,
     /// Lists only keys of this pool.
     pub pool: Option<String>,
-    /// Lists only keys in this state: `free`, `held`, `fencing`, `cooling` or `offered`.
-    #[param(pattern = "^(free|held|fencing|cooling|offered)$")]
+    /// Lists only keys in one of these states, separated by commas: `free`, `held`, `fencing`, `cooling` and `offered`.
+    #[param(
+        pattern = "^(free|held|fencing|cooling|offered)(,(free|held|fencing|cooling|offered))*$"
+    )]
     pub state: Option<String>,
     /// The highest number of leases on the page: 1 to 1000, by default 100.
     #[param(minimum = 1, maximum = 1000)]
@@ -80,4 +82,47 @@ pub struct EventsQuery {
     /// How long a long poll waits for the first event, in milliseconds: 0 to 60 000, by default 0.
     #[param(maximum = 60000)]
     pub wait_ms: Option<u64>,
+}
+
+/// Query of `GET /v1/status/series`.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct SeriesQuery {
+    /// The length of a slice: `1m`, the default, for the last hour; `5s` for the last five minutes.
+    #[param(pattern = "^(1m|5s)$")]
+    pub step: Option<String>,
+}
+
+/// Query of `GET /v1/top`.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct TopQuery {
+    /// How far to look back: `1m`, `10m` or `60m`, by default `10m`.
+    #[param(pattern = "^(1m|10m|60m)$")]
+    pub window: Option<String>,
+    /// What to count: `keys`, the default, `owners` or `pools`.
+    #[param(pattern = "^(keys|owners|pools)$")]
+    pub by: Option<String>,
+    /// Counts only changes of this cause: a short type of events, such as `expired`.
+    pub cause: Option<String>,
+    /// Counts only keys that begin with this prefix. Only with `by=keys`.
+    pub prefix: Option<String>,
+    /// The highest number of rows: 1 to 100, by default 20.
+    #[param(minimum = 1, maximum = 100)]
+    pub limit: Option<usize>,
+}
+
+/// Query of `GET /v1/history`.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct HistoryQuery {
+    /// The key. 1 to 512 bytes, without control characters.
+    #[param(min_length = 1, max_length = 512, pattern = r"^[^\x00-\x1f\x7f-\x9f]*$")]
+    pub key: String,
+    /// The highest number of events: 1 to 1000, by default 40.
+    #[param(minimum = 1, maximum = 1000)]
+    pub limit: Option<usize>,
 }

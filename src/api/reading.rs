@@ -9,7 +9,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{problem::Code, session::Holdings};
+use super::{history::PastTenure, problem::Code, session::Holdings};
 
 /// The public view of a lease.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -93,6 +93,22 @@ pub struct Leases {
     /// The `after` of the next page; `None` on the last page.
     #[serde(default)]
     pub next: Option<String>,
+}
+
+/// What became of a lease.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    /// The lease now.
+    pub lease: LeaseView,
+    /// The tenures that the events tell of, the latest first.
+    pub tenures: Vec<PastTenure>,
+    /// The latest ownership events of the key in CloudEvents form, the latest first.
+    pub events: Vec<Value>,
+    /// Whether the key's first event is among them.
+    pub complete: bool,
+    /// The other fields, as they arrived.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
 }
 
 /// The public view of a session.

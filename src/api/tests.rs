@@ -4,9 +4,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    BeatBody, CheckBody, Checked, FenceSkipBody, ForgetBody, Grant, HeartbeatAnswer, HeartbeatBody,
-    Holdings, Lease, LeaseList, Notice, OpenedSession, ReleaseBody, RevokeBody, Session,
-    SessionBeat, SessionBody, Sessions, TransferBody, reading,
+    Attention, BeatBody, CheckBody, Checked, FenceSkipBody, ForgetBody, Grant, HeartbeatAnswer,
+    HeartbeatBody, Holdings, Lease, LeaseHistory, LeaseList, Notice, OpenedSession, PastTenure,
+    ReleaseBody, RevokeBody, Session, SessionBeat, SessionBody, Sessions, Status, TransferBody,
+    reading,
 };
 
 fn lease() -> Lease {
@@ -66,6 +67,16 @@ fn a_client_passes_on_what_it_read() {
     passes_on::<reading::Check>(&Checked { current: true, lease: lease() });
     passes_on::<reading::Grant>(&Grant { lease: lease(), lease_id: "id".into(), valid_for_ms: 9 });
     passes_on::<reading::SessionView>(&session());
+    let tenures = vec![PastTenure { owner: "w".into(), token: 7, ..PastTenure::default() }];
+    let history = LeaseHistory {
+        lease: lease(),
+        tenures,
+        events: vec![json!({ "id": "1" })],
+        complete: true,
+    };
+    passes_on::<reading::History>(&history);
+    let attention = vec![Attention { kind: "open-door".into(), ..Attention::default() }];
+    passes_on::<Status>(&Status { attention, ..Status::default() });
     passes_on::<reading::Sessions>(&Sessions { sessions: vec![session()], next: None });
 }
 

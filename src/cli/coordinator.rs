@@ -123,6 +123,7 @@ impl Coordinator {
                 .shedding(shedding)
                 .audited(audit.clone())
                 .traced(traces.as_ref().map(Exporter::tracer)),
+            open_door: settings.is_open_door(),
             access,
             cookies,
             bodies,

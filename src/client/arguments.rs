@@ -90,6 +90,33 @@ impl Serialize for Count {
     }
 }
 
+/// What is counted of the changes of keys, and in which time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TopFilter {
+    /// How far to look back: `1m`, `10m` or `60m`.
+    pub window: Option<String>,
+    /// What is counted: `keys`, `owners` or `pools`.
+    pub by: Option<String>,
+    /// Only changes of this cause.
+    pub cause: Option<String>,
+    /// Only keys with this prefix; only with `keys`.
+    pub prefix: Option<String>,
+    /// The most rows to return.
+    pub limit: Option<u32>,
+}
+
+impl TopFilter {
+    pub(super) fn pairs(&self) -> [(&'static str, Option<String>); 5] {
+        [
+            ("window", self.window.clone()),
+            ("by", self.by.clone()),
+            ("cause", self.cause.clone()),
+            ("prefix", self.prefix.clone()),
+            ("limit", self.limit.map(|limit| limit.to_string())),
+        ]
+    }
+}
+
 /// Which leases a listing contains, and which page of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeaseFilter {
@@ -97,12 +124,12 @@ pub struct LeaseFilter {
     pub prefix: Option<String>,
     /// Only leases of this owner.
     pub owner: Option<String>,
-    /// Only leases in this state.
+    /// Only keys of this pool.
+    pub pool: Option<String>,
+    /// Only leases in one of these states, separated by commas.
     pub state: Option<String>,
     /// Only leases that the session with this digest keeps.
     pub session: Option<String>,
-    /// Only keys of this pool.
-    pub pool: Option<String>,
     /// The most leases to return.
     pub limit: Option<u32>,
     /// The cursor from the page before.
@@ -114,9 +141,9 @@ impl LeaseFilter {
         [
             ("prefix", self.prefix.clone()),
             ("owner", self.owner.clone()),
+            ("pool", self.pool.clone()),
             ("state", self.state.clone()),
             ("session", self.session.clone()),
-            ("pool", self.pool.clone()),
             ("limit", self.limit.map(|limit| limit.to_string())),
             ("after", self.after.clone()),
         ]

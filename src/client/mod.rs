@@ -97,7 +97,7 @@ mod wire;
 mod wire_admin;
 mod wire_session;
 
-pub use arguments::{Acquire, AcquireAny, Count, LeaseFilter, Owner};
+pub use arguments::{Acquire, AcquireAny, Count, LeaseFilter, Owner, TopFilter};
 pub use builder::ClientBuilder;
 pub use error::ClientError;
 pub use events::{Event, EventFilter, EventStream, PastEvents, StreamItem};
@@ -109,10 +109,11 @@ pub use pool::{Done, DrainHandle, Ended, Handover, Waiting, WorkerPool};
 pub use session::{Session, SessionOptions};
 
 pub use crate::api::{
-    AnyOrder as Order, Drained, Forgot, HealthCheck, Holdings, Node, Nodes, Pool, PoolMember,
-    Pools, Released,
+    AnyOrder as Order, Attention, Drained, Forgot, HealthCheck, Holdings, KeyCounts, Measured,
+    Node, NodeCounts, NodeStatus, Nodes, PastTenure, Pool, PoolMember, Pools, Released, Series,
+    SeriesPoint, Spans, Status, StoreStatus, Top, TopRow,
     reading::{
-        Alive, Check, Grant, Grants, LeaseView, Leases, Notice, Opened, Problem, Readiness,
-        SessionAlive, SessionView, Sessions,
+        Alive, Check, Grant, Grants, History, LeaseView, Leases, Notice, Opened, Problem,
+        Readiness, SessionAlive, SessionView, Sessions,
     },
 };

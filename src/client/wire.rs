@@ -6,8 +6,8 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    Acquire, AcquireAny, Alive, Check, Client, ClientError, Grant, Grants, LeaseFilter, LeaseView,
-    Leases, Nodes, Pool, Pools, Released,
+    Acquire, AcquireAny, Alive, Check, Client, ClientError, Grant, Grants, History, LeaseFilter,
+    LeaseView, Leases, Nodes, Pool, Pools, Released, Series, Status, Top, TopFilter,
     call::{ANSWER_TIMEOUT, Call},
 };
 use crate::api::{CheckBody, HeartbeatBody, ReleaseBody, TransferBody};
@@ -150,6 +150,41 @@ impl Client {
     /// `unknown-pool`, or that the server cannot be reached.
     pub async fn pool(&self, pool: &str) -> Result<Pool, ClientError> {
         self.call(&Call::get("pools").segment(pool)).await
+    }
+
+    /// What needs a person, and the figures of the store and of the server.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn status(&self) -> Result<Status, ClientError> {
+        self.call(&Call::get("status")).await
+    }
+
+    /// What happened in each of the last slices of time: of five seconds if `fine`, or else of a minute.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn series(&self, fine: bool) -> Result<Series, ClientError> {
+        let step = if fine { "5s" } else { "1m" };
+        self.call(&Call::get("status/series").query([("step", Some(step.to_owned()))])).await
+    }
+
+    /// The keys, owners or pools that changed most.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn top(&self, filter: &TopFilter) -> Result<Top, ClientError> {
+        self.call(&Call::get("top").query(filter.pairs())).await
+    }
+
+    /// What became of a lease: its latest events, `limit` at most, and the tenures that they tell of.
+    ///
+    /// # Errors
+    /// `unknown-key`, or that the server cannot be reached.
+    pub async fn history(&self, key: &str, limit: Option<u32>) -> Result<History, ClientError> {
+        let limit = limit.map(|limit| limit.to_string());
+        let pairs = [("key", Some(key.to_owned())), ("limit", limit)];
+        self.call(&Call::get("history").query(pairs)).await
     }
 
     pub(super) async fn post<T: DeserializeOwned>(

@@ -34,6 +34,8 @@ pub struct App {
     pub replays: Replays,
     /// Decides which requests reach a handler.
     pub door: Door,
+    /// Whether whoever reaches the port from elsewhere may do everything.
+    pub open_door: bool,
     /// The access file that is in force; `None`: everybody may do everything.
     pub access: Option<Arc<Current>>,
     /// The cookies of the status page.

@@ -10,6 +10,7 @@
 //! | `stream` | one stream per worker: many calls over one WebSocket, and notices at once |
 //! | `events` | the stream of ownership changes |
 //! | `forward` | forward a call to the lease's home node, and relay the answer |
+//! | `status` | what needs a person, what happened lately, what changed most |
 //! | `views` | show the coordinator's own values as documents, and its refusals as problems |
 //! | `request` | read bodies, queries and fields |
 //! | `app.rs`, `replays.rs`, `streams.rs`, `following.rs`, `about.rs` | what the handlers share |
@@ -47,6 +48,7 @@ mod replays;
 mod request;
 mod routes;
 mod server;
+mod status;
 mod stream;
 mod streams;
 #[cfg(feature = "testing")]

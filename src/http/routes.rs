@@ -5,7 +5,7 @@ use actix_web::web;
 use super::{
     handlers::{
         acquire, acquire_any, admin, events, heartbeats, leases, pools, releases, service,
-        sessions, stream,
+        sessions, status, stream,
     },
     pages,
 };
@@ -82,6 +82,10 @@ resources! {
     "/v1/pools/{pool}" get pools::get;
     "/v1/info" get service::info;
     "/v1/nodes" get service::nodes;
+    "/v1/status" get status::status;
+    "/v1/status/series" get status::series;
+    "/v1/top" get status::top;
+    "/v1/history" get leases::history;
     "/livez" get service::livez;
     "/readyz" get service::readyz;
     "/metrics" get service::metrics;

@@ -159,6 +159,7 @@ impl LsArgs {
                 pool: self.pool.clone(),
                 limit: None,
                 after: self.after.clone(),
+                before: None,
             },
             hides_free: self.state.is_none() && !self.all_states,
             most: (!every).then(|| self.limit.unwrap_or(ROWS)),

@@ -41,7 +41,7 @@ pub fn need(method: &Method, path: &str) -> Need {
         "/v1/heartbeat" | "/v1/heartbeats" | "/v1/acquire" | "/v1/acquire-any" | "/v1/release"
         | "/v1/releases" | "/v1/transfer" | "/v1/stream" => HOLD,
         "/v1/check" => CHECK,
-        "/v1/leases" | "/v1/events" | "/v1/pools" => READ,
+        "/v1/leases" | "/v1/events" | "/v1/pools" | "/v1/top" | "/v1/history" => READ,
         "/v1/sessions" => {
             if reads {
                 READ
@@ -52,7 +52,8 @@ pub fn need(method: &Method, path: &str) -> Need {
         "/v1/admin/revoke" => ADMIN_OR_BREAK,
         "/v1/admin/fence-skip" => BREAK,
         "/v1/admin/pin" | "/v1/admin/unpin" | "/v1/admin/drain" | "/v1/admin/forget" => ADMIN,
-        "/v1/info" | "/v1/nodes" | "/metrics" | "/openapi.json" | "/docs" => OBSERVE,
+        "/v1/info" | "/v1/nodes" | "/v1/status" | "/v1/status/series" | "/metrics"
+        | "/openapi.json" | "/docs" => OBSERVE,
         "/livez" | "/readyz" | "/" | "/sign-in" | "/sign-out" => Need::Nothing,
         _ if path.starts_with("/assets/") => Need::Nothing,
         _ if path.starts_with("/docs/") => OBSERVE,

@@ -152,7 +152,7 @@ fn masked(path: &str) -> String {
 
 /// What a call does.
 fn verb(method: &Method, path: &str) -> &'static str {
-    const LAST: [&str; 22] = [
+    const LAST: [&str; 26] = [
         "revoke",
         "pin",
         "unpin",
@@ -170,6 +170,10 @@ fn verb(method: &Method, path: &str) -> &'static str {
         "events",
         "info",
         "nodes",
+        "status",
+        "series",
+        "top",
+        "history",
         "livez",
         "readyz",
         "metrics",

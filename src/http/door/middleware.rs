@@ -37,7 +37,7 @@ use crate::{
         percent::path_of,
     },
     telemetry::{
-        audit::AuditLog,
+        audit::{AuditLog, LostLines},
         trace::{self, Span, Tracer},
     },
 };
@@ -77,6 +77,12 @@ impl Door {
     #[must_use]
     pub fn traced(self, tracer: Option<Arc<Tracer>>) -> Self {
         Self { tracer, ..self }
+    }
+
+    /// The lines that the audit log lost, if there is one and it lost some.
+    #[must_use]
+    pub fn lost_audit_lines(&self) -> Option<LostLines> {
+        self.audit.as_ref()?.lost()
     }
 
     /// Charges heartbeats of so many leases within a stream of this caller, who calls from this address.

@@ -5,8 +5,9 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use crate::{
     access::{Broken, Verb},
     api::{
-        CheckBody, Checked, GatedLease, Lease, LeaseList, LeaseQuery, ListQuery,
-        limits::{DEFAULT_PAGE, MAX_PAGE, MAX_TOKEN},
+        CheckBody, Checked, GatedLease, HistoryQuery, Lease, LeaseHistory, LeaseList, LeaseQuery,
+        ListQuery,
+        limits::{DEFAULT_EVENTS, DEFAULT_PAGE, MAX_PAGE, MAX_TOKEN},
     },
     http::{
         answer::{Problem, json},
@@ -147,7 +148,7 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
                 .owner
                 .is_none_or(|owner| view.owner.as_ref().is_some_and(|it| it.has_name_of(&owner)))
             && (filter.session.is_none() || filter.session == view.session)
-            && filter.state.is_none_or(|state| state == view.state);
+            && (filter.states.is_empty() || filter.states.contains(&view.state));
         let leases = if fits { vec![Lease::of(app, &key, &view)] } else { Vec::new() };
         return Ok(LeaseList { leases, next: None });
     }
@@ -165,19 +166,7 @@ pub fn read_filter(query: ListQuery) -> Result<(Option<Key>, Filter), Problem> {
         return Err(Problem::field("limit", detail));
     }
     let owner = query.owner.as_deref().map(|name| owner("owner", name)).transpose()?;
-    let state = match query.state.as_deref() {
-        None => None,
-        Some("free") => Some(KeyState::Free),
-        Some("held") => Some(KeyState::Held),
-        Some("offered") => Some(KeyState::Offered),
-        Some("fencing") => Some(KeyState::Fencing),
-        Some("cooling") => Some(KeyState::Cooling),
-        Some(other) => {
-            let detail =
-                format!("is {other:?}; it must be free, held, fencing, cooling or offered");
-            return Err(Problem::field("state", detail));
-        }
-    };
+    let states = query.state.as_deref().map(states).transpose()?.unwrap_or_default();
     let session = query.session.as_deref().map(digest_of).transpose();
     let session = session.map_err(|_| {
         Problem::field("session", "is not a session's digest, which is 32 hexadecimal digits")
@@ -185,5 +174,51 @@ pub fn read_filter(query: ListQuery) -> Result<(Option<Key>, Filter), Problem> {
     let only = query.key.as_deref().map(key).transpose()?;
     let prefix = query.prefix.unwrap_or_default();
     let (pool, after) = (query.pool, query.after);
-    Ok((only, Filter { prefix, within: None, pool, owner, state, session, after, limit }))
+    Ok((only, Filter { prefix, within: None, pool, owner, states, session, after, limit }))
+}
+
+/// Reads the names of states, separated by commas.
+fn states(list: &str) -> Result<Vec<KeyState>, Problem> {
+    const ALL: [KeyState; 5] =
+        [KeyState::Free, KeyState::Held, KeyState::Fencing, KeyState::Cooling, KeyState::Offered];
+    let state = |name: &str| {
+        ALL.into_iter().find(|state| state.as_str() == name).ok_or_else(|| {
+            let detail = format!("is {name:?}; it must be free, held, fencing, cooling or offered");
+            Problem::field("state", detail)
+        })
+    };
+    list.split(',').map(state).collect()
+}
+
+/// See what became of one lease.
+#[utoipa::path(get, operation_id = "lease_history", path = "/v1/history", tag = "leases", params(HistoryQuery), responses(
+    (status = 200, description = "The latest events of the key, and the tenures that they tell of", body = LeaseHistory),
+    (status = 400, description = "A parameter is not valid", body = Problem),
+    (status = 404, description = "`unknown-key`: the key has no record", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn history(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    match try_history(&request, &app).await {
+        Ok(history) => json(&request, StatusCode::OK, &history),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+async fn try_history(request: &HttpRequest, app: &web::Data<App>) -> Result<LeaseHistory, Problem> {
+    let HistoryQuery { key: name, limit } = query(request)?;
+    let key = key(&name)?;
+    Caller::of(request).may(Verb::Read, key.as_str())?;
+    let limit = limit.unwrap_or(DEFAULT_EVENTS);
+    if limit == 0 || limit > MAX_PAGE {
+        let detail = format!("is {limit}; it must be from 1 to {MAX_PAGE}");
+        return Err(Problem::field("limit", detail));
+    }
+    let view = app.manager.view(&key).await.map_err(|error| Problem::call(&error))?;
+    if !view.known {
+        return Err(Problem::unknown_key(&key));
+    }
+    let (of, wanted) = (app.clone(), key.clone());
+    let past = app.replays.run(async move { of.manager.past(&wanted, limit).await });
+    let past = past.await.map_err(|error| Problem::store(&error))?;
+    Ok(LeaseHistory::of(app, Lease::of(app, &key, &view), &past))
 }

@@ -11,4 +11,5 @@ pub mod pools;
 pub mod releases;
 pub mod service;
 pub mod sessions;
+pub mod status;
 pub mod stream;

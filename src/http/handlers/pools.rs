@@ -1,19 +1,14 @@
 //! Pools: their members, and how many keys each member holds.
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
-use serde::Deserialize;
 
 use crate::api::{Pool, Pools};
 use crate::http::{
     answer::{Problem, json},
     app::App,
     caller::Caller,
-    request::query,
+    request::{NoQuery, query},
 };
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NoQuery {}
 
 /// List the pools with their members.
 #[utoipa::path(get, operation_id = "list_pools", path = "/v1/pools", tag = "sessions", responses(

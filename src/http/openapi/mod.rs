@@ -12,7 +12,7 @@ use utoipa::OpenApi;
 use self::{bounds::Bounds, examples::Examples, links::Links, problems::Problems};
 use super::handlers::{
     acquire, acquire_any, admin, events, heartbeats, leases, pools, releases, service, sessions,
-    stream,
+    status, stream,
 };
 
 #[derive(OpenApi)]
@@ -36,9 +36,10 @@ use super::handlers::{
     paths(
         acquire::acquire, acquire_any::acquire_any, heartbeats::heartbeat, heartbeats::heartbeats,
         releases::release, releases::releases, releases::transfer, leases::check, leases::get,
-        leases::list, events::events, stream::stream, admin::revoke, admin::pin, admin::unpin, admin::drain,
+        leases::list, leases::history, events::events, stream::stream, admin::revoke, admin::pin, admin::unpin, admin::drain,
         admin::fence_skip, admin::forget, sessions::open, sessions::list, sessions::get, sessions::close,
         sessions::heartbeat, pools::list, pools::get, sessions::drain,
+        status::status, status::series, status::top,
         service::livez, service::readyz, service::metrics, service::info, service::nodes,
     ),
 )]

@@ -7,7 +7,7 @@ use super::document;
 use crate::{
     api::{
         Code,
-        limits::{MAX_PAGE, MAX_POLL_MS},
+        limits::{MAX_PAGE, MAX_POLL_MS, MAX_ROWS},
     },
     http::{
         caller::{Need, need},
@@ -24,6 +24,8 @@ fn queries_name_the_bounds_that_are_checked() {
         ("/v1/leases", "limit", MAX_PAGE as u64),
         ("/v1/sessions", "limit", MAX_PAGE as u64),
         ("/v1/events", "wait_ms", MAX_POLL_MS),
+        ("/v1/top", "limit", MAX_ROWS as u64),
+        ("/v1/history", "limit", MAX_PAGE as u64),
     ];
     for (path, name, bound) in bounds {
         let parameters = document["paths"][path]["get"]["parameters"].as_array();
@@ -106,6 +108,10 @@ fn every_operation_is_shed_or_served_under_too_much_load() {
         "GET /v1/pools/{pool}",
         "GET /v1/info",
         "GET /v1/nodes",
+        "GET /v1/status",
+        "GET /v1/status/series",
+        "GET /v1/top",
+        "GET /v1/history",
         "GET /livez",
         "GET /readyz",
         "GET /metrics",

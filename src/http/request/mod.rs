@@ -14,5 +14,5 @@ pub use body::{Body, Bounded, OptionalBody};
 pub use body::{parse, parse_optional};
 pub use fields::{held, kept_by, key, owner};
 pub use mark::mark;
-pub use query::{parse_query, query};
+pub use query::{NoQuery, parse_query, query};
 pub use session_spec::read_spec;

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use actix_web::{HttpRequest, web};
 use serde::{
-    Deserializer,
+    Deserialize, Deserializer,
     de::{
         DeserializeOwned, Error as _, IntoDeserializer, Unexpected, Visitor,
         value::{Error, MapDeserializer},
@@ -14,6 +14,11 @@ use serde::{
 
 use super::words::{self, quoted};
 use crate::http::{answer::Problem, percent::percent_decode};
+
+/// A query without parameters.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NoQuery {}
 
 /// Reads the query of a request. Unknown and duplicate parameters are refused.
 pub fn query<T: DeserializeOwned>(request: &HttpRequest) -> Result<T, Problem> {

@@ -62,6 +62,10 @@ operations! {
     "events" GET "/v1/events";
     "info" GET "/v1/info";
     "nodes" GET "/v1/nodes";
+    "status" GET "/v1/status";
+    "status_series" GET "/v1/status/series";
+    "top" GET "/v1/top";
+    "lease_history" GET "/v1/history";
     "revoke" POST "/v1/admin/revoke";
     "pin" POST "/v1/admin/pin";
     "unpin" POST "/v1/admin/unpin";

@@ -1,6 +1,7 @@
 //! How the documents of the API show the coordinator's own values: leases, sessions, pools, nodes, and refusals.
 
 mod gate;
+mod history;
 mod kept;
 mod lease;
 mod node;

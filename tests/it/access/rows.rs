@@ -107,7 +107,11 @@ pub fn rows() -> Vec<Row> {
         post("/v1/admin/fence-skip", "break", Key, Home, reason).answers(409),
         post("/v1/admin/forget", "admin", Key, Nowhere, forget),
         post("/v1/admin/drain", "admin", AllKeys, Everywhere, json!({ "owner": "w-drain" })),
+        get("/v1/top", "read", Entries, Nowhere),
+        get("/v1/history", "read", Key, Nowhere),
         get("/v1/info", "observe", Verb, Nowhere),
+        get("/v1/status", "observe", Verb, Nowhere),
+        get("/v1/status/series", "observe", Verb, Nowhere),
         get("/v1/nodes", "observe", Verb, Nowhere),
         get("/metrics", "observe", Verb, Nowhere),
     ]
@@ -133,7 +137,11 @@ impl Row {
     /// A path that can be called.
     pub fn target(&self) -> String {
         let path = self.path.replace("{key}", KEY).replace("{pool}", POOL).replace("{id}", SESSION);
-        if path == "/v1/events" { format!("{path}?format=json") } else { path }
+        match &*path {
+            "/v1/events" => format!("{path}?format=json"),
+            "/v1/history" => format!("{path}?key={KEY}"),
+            _ => path,
+        }
     }
 
     /// The same path with a letter that is percent-encoded, for which there is no need.

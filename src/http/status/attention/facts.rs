@@ -1,0 +1,41 @@
+//! What may need a person.
+//!
+//! The facts have been filtered by the rights of the caller. What it may not read is only counted.
+
+use std::collections::BTreeSet;
+
+use crate::{
+    lease::{Moment, Nonce},
+    manager::{FailedFences, FailingCheck, NodeView, StrandedKeys, UnevenPool},
+    store::Health,
+    telemetry::{audit::LostLines, recent::SpansSummary},
+};
+
+/// What may need a person.
+pub struct Facts {
+    /// A reading of the node's clock, and one of the wall clock in milliseconds since 1970.
+    pub now: Moment,
+    pub wall_ms: u64,
+    pub health: Health,
+    /// Whether this node may promise.
+    pub may_promise: bool,
+    pub is_stopping: bool,
+    pub fences: FailedFences,
+    pub stranded: StrandedKeys,
+    /// The checks that fail whose sessions the caller may see, and how many there are beside them.
+    pub checks: (Vec<FailingCheck>, usize),
+    pub pools: Vec<UnevenPool>,
+    pub nodes: Vec<NodeView>,
+    /// Addresses of more than one living node.
+    pub shared_addresses: BTreeSet<Box<str>>,
+    /// Nodes with other policies or plugins.
+    pub other_rules: BTreeSet<Nonce>,
+    /// How late tenures ended in the last minute.
+    pub lateness: SpansSummary,
+    /// How many tenures expired in each of the last minutes, the latest last.
+    pub expired: Vec<u32>,
+    /// Whether whoever reaches the port may do everything.
+    pub open_door: bool,
+    /// Lines that the audit log lost.
+    pub audit: Option<LostLines>,
+}

@@ -1,0 +1,140 @@
+//! The store, the nodes, and the door.
+
+use std::time::Duration;
+
+use super::{
+    entry::{CRITICAL, WARNING, count, millis, of_node, of_store},
+    facts::Facts,
+};
+use crate::{api::Attention, lease::NodeState, store::Health};
+
+/// A node that was found dead is told of for this long.
+const DEAD_FOR: Duration = Duration::from_secs(3600);
+/// Tenures that end later than this after their deadlines end late: the alert `TenureExpiryLate` says so too.
+const LATE: Duration = Duration::from_secs(1);
+/// Lines that the audit log lost are told of for this long.
+const LOST_FOR: Duration = Duration::from_secs(600);
+/// Expiries of the last five minutes are many if they are so many at least, and so many times as many as before.
+const MANY: u64 = 10;
+const TIMES: u64 = 3;
+const LATEST: usize = 5;
+/// How many minutes before those must be known.
+const BEFORE: usize = 10;
+
+/// What needs a person, of the store, the nodes and the door.
+pub fn attention(facts: &Facts) -> Vec<Attention> {
+    let mut found = Vec::new();
+    found.extend(health(facts));
+    found.extend(nodes(facts));
+    found.extend(late(facts));
+    found.extend(many(facts));
+    found.extend(audit(facts));
+    found.extend(door(facts));
+    found
+}
+
+fn health(facts: &Facts) -> Vec<Attention> {
+    let mut found = Vec::new();
+    match &facts.health {
+        Health::Ready => {}
+        Health::Degraded(why) => {
+            let says = format!("the store accepts no writes, so nothing is granted: {why}");
+            let help = Some("docs/runbook.md, under TenureStoreNotReady".to_owned());
+            found.push(Attention { help, ..of_node("store-not-ready", CRITICAL, says) });
+        }
+        Health::Frozen(why) => {
+            let says = format!("the store went backwards, so nothing is granted: {why}");
+            let help = Some("docs/runbook.md, under TenureStoreFrozen".to_owned());
+            found.push(Attention { help, ..of_node("store-frozen", CRITICAL, says) });
+        }
+    }
+    if facts.is_stopping {
+        let says = "this node is stopping: it accepts no more work".to_owned();
+        found.push(of_node("stopping", WARNING, says));
+    } else if !facts.may_promise && facts.health == Health::Ready {
+        let says = "this node could not renew its record in the store, and may promise nothing";
+        let help = Some("check the connection between this node and the store".to_owned());
+        let entry = of_node("node-may-not-promise", CRITICAL, says.to_owned());
+        found.push(Attention { help, ..entry });
+    }
+    found
+}
+
+fn nodes(facts: &Facts) -> Vec<Attention> {
+    let mut found = Vec::new();
+    let lives = |url: &str| {
+        facts.nodes.iter().any(|node| !node.record.state.is_terminal() && *node.record.url == *url)
+    };
+    for node in &facts.nodes {
+        let (record, url) = (&node.record, &*node.record.url);
+        let is_recent = facts.now.since(node.since) < DEAD_FOR;
+        if record.state == NodeState::Dead && !url.is_empty() && is_recent && !lives(url) {
+            let says = format!("the node {url} is dead; other nodes adopt its leases");
+            let help = Some(format!("start the node at {url} again, unless it is gone for good"));
+            let entry = of_store("node-dead", WARNING, says);
+            let entry = Attention { help, node: Some(url.to_owned()), ..entry };
+            found.push(facts.since(node.since, entry));
+        }
+        if facts.other_rules.contains(&record.incarnation) {
+            let says = format!("the node {url} has other policies or plugins than this one");
+            let help = "give all nodes the same settings, and reload them with SIGHUP";
+            let help = Some(help.to_owned());
+            let entry = of_store("rules-differ", WARNING, says);
+            found.push(Attention { help, node: Some(url.to_owned()), ..entry });
+        }
+    }
+    for url in &facts.shared_addresses {
+        let says = format!("several living nodes advertise {url}: calls for one reach the other");
+        let help = Some("set node.advertise_url of each node to its own address".to_owned());
+        let entry = of_store("address-shared", WARNING, says);
+        found.push(Attention { help, node: Some(url.to_string()), ..entry });
+    }
+    found
+}
+
+fn late(facts: &Facts) -> Option<Attention> {
+    let lateness = facts.lateness;
+    if lateness.count == 0 || lateness.p99 <= LATE {
+        return None;
+    }
+    let says = format!(
+        "tenures end late at this node: 1 % of those of the last minute ended {} ms after their deadlines or later; \
+         no promise is broken, but successors wait",
+        millis(lateness.p99)
+    );
+    let help = Some("docs/runbook.md, under TenureExpiryLate".to_owned());
+    Some(Attention { help, count: Some(lateness.count), ..of_node("expiry-late", WARNING, says) })
+}
+
+fn many(facts: &Facts) -> Option<Attention> {
+    let before = facts.expired.len().checked_sub(LATEST).filter(|before| *before >= BEFORE)?;
+    let sum = |minutes: &[u32]| minutes.iter().map(|count| u64::from(*count)).sum::<u64>();
+    let (earlier, latest) = (sum(&facts.expired[..before]), sum(&facts.expired[before..]));
+    let is_more = latest * before as u64 > TIMES * earlier * LATEST as u64;
+    if latest < MANY || !is_more {
+        return None;
+    }
+    let says = format!(
+        "{latest} tenures expired in the last {LATEST} minutes, and {earlier} in the {before} minutes before: workers \
+         die, or cannot send their heartbeats"
+    );
+    let help = Some("GET /v1/top?window=10m&by=owners&cause=expired".to_owned());
+    Some(Attention { help, count: Some(latest), ..of_store("expiries-many", WARNING, says) })
+}
+
+fn audit(facts: &Facts) -> Option<Attention> {
+    let lost = facts.audit.filter(|lost| facts.now.since(lost.latest) < LOST_FOR)?;
+    let lines = usize::try_from(lost.count).unwrap_or(usize::MAX);
+    let lines = count(lines, "line", "lines");
+    let says = format!("the audit log of this node has lost {lines} since the node began");
+    let help = Some("free disk space; docs/runbook.md, under TenureAuditLost".to_owned());
+    let entry = of_node("audit-lost", WARNING, says);
+    Some(facts.since(lost.latest, Attention { help, count: Some(lost.count), ..entry }))
+}
+
+fn door(facts: &Facts) -> Option<Attention> {
+    let says = "nobody is asked who calls: whoever reaches the port of this node owns every lease";
+    let help = Some("tenure access init, and auth.file; see docs/access.md".to_owned());
+    let entry = of_node("open-door", WARNING, says.to_owned());
+    facts.open_door.then_some(Attention { help, ..entry })
+}

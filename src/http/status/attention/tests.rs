@@ -1,0 +1,249 @@
+use std::{collections::BTreeSet, time::Duration};
+
+use super::{Facts, LISTED, attention};
+use crate::{
+    api::Attention,
+    lease::{Key, KeyState, Moment, NodeRecord, NodeState, Nonce, Owner, Token, View},
+    manager::{
+        FailedFence, FailedFences, FailingCheck, NodeView, StrandedKey, StrandedKeys, UnevenPool,
+    },
+    store::Health,
+    telemetry::{audit::LostLines, recent::SpansSummary},
+};
+
+/// The node is an hour and a bit old, and the wall clock shows 10 000 s.
+const NOW: Moment = Moment(4_000_000_000_000);
+const WALL_MS: u64 = 10_000_000;
+
+/// Nothing needs a person.
+fn quiet() -> Facts {
+    Facts {
+        now: NOW,
+        wall_ms: WALL_MS,
+        health: Health::Ready,
+        may_promise: true,
+        is_stopping: false,
+        fences: FailedFences::default(),
+        stranded: StrandedKeys::default(),
+        checks: (Vec::new(), 0),
+        pools: Vec::new(),
+        nodes: vec![node("http://a", NodeState::Alive, 1)],
+        shared_addresses: BTreeSet::new(),
+        other_rules: BTreeSet::new(),
+        lateness: SpansSummary::default(),
+        expired: vec![1; 60],
+        open_door: false,
+        audit: None,
+    }
+}
+
+fn ago(seconds: u64) -> Moment {
+    NOW - Duration::from_secs(seconds)
+}
+
+fn key(name: &str) -> Key {
+    Key::new(name).expect("a key")
+}
+
+fn node(url: &str, state: NodeState, incarnation: u128) -> NodeView {
+    let record = NodeRecord {
+        url: url.into(),
+        state,
+        unseen: false,
+        ..NodeRecord::unseen(Nonce(incarnation), Nonce(0))
+    };
+    NodeView { record, this: incarnation == 1, runs_out_in_ms: 0, since: ago(120) }
+}
+
+fn fence(name: &str, state: KeyState) -> FailedFence {
+    let owner = Owner::new("old").expect("an owner");
+    let view = View {
+        state,
+        known: true,
+        quarantined: false,
+        node: None,
+        elsewhere: false,
+        owner: None,
+        token: Token(7),
+        ttl_ms: None,
+        expires_in_ms: None,
+        acquired_at_ms: None,
+        value: None,
+        spec: None,
+        waiters: 2,
+        pins: Box::default(),
+        offered_to: None,
+        previous: Some((owner, Token(7), crate::lease::ChangeKind::Expired)),
+        session: None,
+        fences: vec!["power".into()].into_boxed_slice(),
+        fence_failed: true,
+        marks: Box::default(),
+        granting: None,
+    };
+    let reason = Some("power: exit status 3".into());
+    let (pool, at_ms) = ("p".into(), Some(WALL_MS - 5_000));
+    FailedFence { key: key(name), pool, view: Some(view), at_ms, reason }
+}
+
+fn kinds(facts: &Facts) -> Vec<(String, String)> {
+    let (found, more) = attention(facts);
+    assert_eq!(more, 0);
+    found.into_iter().map(|one| (one.kind, one.severity)).collect()
+}
+
+fn only(facts: &Facts) -> Attention {
+    let (mut found, _) = attention(facts);
+    assert_eq!(found.len(), 1, "{found:?}");
+    found.remove(0)
+}
+
+#[test]
+fn nothing_needs_a_person_where_all_is_well() {
+    assert!(kinds(&quiet()).is_empty());
+}
+
+#[test]
+fn a_failed_fence_says_which_key_is_shut_since_when_why_and_what_helps() {
+    let listed = vec![fence("disks/1; reboot", KeyState::Fencing)];
+    let fences = FailedFences { listed, ..FailedFences::default() };
+    let one = only(&Facts { fences, ..quiet() });
+    assert_eq!((&*one.kind, &*one.severity, &*one.scope), ("fence-failed", "critical", "store"));
+    assert_eq!((one.key.as_deref(), one.pool.as_deref()), (Some("disks/1; reboot"), Some("p")));
+    assert_eq!((one.plugin.as_deref(), one.owner.as_deref()), (Some("power"), Some("old")));
+    assert_eq!((one.for_ms, one.waiters), (Some(5_000), Some(2)));
+    assert_eq!(one.since.as_deref(), Some("1970-01-01T02:46:35.000Z"));
+    assert!(one.says.contains("exit status 3") && one.says.contains("administrator"), "{one:?}");
+    let help = one.help.expect("it helps");
+    assert!(help.ends_with("tenure fence-skip --reason WHY 'disks/1; reboot'"), "{help}");
+}
+
+#[test]
+fn a_key_that_went_on_without_its_fence_is_less_severe_than_one_that_is_shut() {
+    let listed = vec![fence("open", KeyState::Held), fence("shut", KeyState::Fencing)];
+    let fences = FailedFences { listed, more: 0, hidden: 3 };
+    let (found, _) = attention(&Facts { fences, ..quiet() });
+    let told: Vec<_> = found.iter().map(|one| (one.key.as_deref(), one.count)).collect();
+    assert_eq!(told, [(Some("shut"), None), (None, Some(3)), (Some("open"), None)]);
+    assert!(found[1].says.starts_with("3 keys that you may not read"), "{}", found[1].says);
+}
+
+#[test]
+fn the_most_severe_come_first_and_the_list_has_an_end() {
+    let listed = (0..LISTED + 5).map(|n| fence(&format!("k/{n}"), KeyState::Fencing)).collect();
+    let fences = FailedFences { listed, ..FailedFences::default() };
+    let facts = Facts { fences, open_door: true, ..quiet() };
+    let (found, more) = attention(&facts);
+    assert_eq!((found.len(), more), (LISTED, 6));
+    assert!(found.iter().all(|one| one.severity == "critical"));
+}
+
+#[test]
+fn a_store_that_does_not_work_is_critical() {
+    let frozen = Health::Frozen("it has no record of x".into());
+    let one = only(&Facts { health: frozen, may_promise: false, ..quiet() });
+    assert_eq!((&*one.kind, &*one.severity), ("store-frozen", "critical"));
+    assert!(one.says.contains("it has no record of x"), "{}", one.says);
+    let full = Health::Degraded("the disk is full".into());
+    assert_eq!(only(&Facts { health: full, ..quiet() }).kind, "store-not-ready");
+    assert_eq!(only(&Facts { may_promise: false, ..quiet() }).kind, "node-may-not-promise");
+    let stopping = Facts { is_stopping: true, may_promise: false, ..quiet() };
+    assert_eq!(only(&stopping).kind, "stopping");
+}
+
+#[test]
+fn a_dead_node_is_told_of_for_an_hour_unless_it_was_started_again() {
+    let nodes = |url: &str, since| {
+        let dead = NodeView { since, ..node("http://b", NodeState::Dead, 2) };
+        let other = node(url, NodeState::Alive, 3);
+        Facts { nodes: vec![node("http://a", NodeState::Alive, 1), dead, other], ..quiet() }
+    };
+    let one = only(&nodes("http://c", ago(120)));
+    assert_eq!((&*one.kind, one.node.as_deref()), ("node-dead", Some("http://b")));
+    assert_eq!(one.for_ms, Some(120_000));
+    assert!(kinds(&nodes("http://c", ago(3_601))).is_empty());
+    assert!(kinds(&nodes("http://b", ago(120))).is_empty(), "it was started again");
+    let mut left = nodes("http://c", ago(120));
+    left.nodes[1].record.state = NodeState::Drained;
+    assert!(kinds(&left).is_empty(), "it left in good order");
+}
+
+#[test]
+fn nodes_that_do_not_fit_together_are_named() {
+    let other_rules = BTreeSet::from([Nonce(2)]);
+    let nodes = vec![node("http://a", NodeState::Alive, 1), node("http://b", NodeState::Alive, 2)];
+    let one = only(&Facts { nodes, other_rules, ..quiet() });
+    assert_eq!((&*one.kind, one.node.as_deref()), ("rules-differ", Some("http://b")));
+    let shared_addresses = BTreeSet::from(["http://x".into()]);
+    let one = only(&Facts { shared_addresses, ..quiet() });
+    assert_eq!((&*one.kind, one.node.as_deref()), ("address-shared", Some("http://x")));
+}
+
+#[test]
+fn a_pool_may_be_out_of_balance_for_a_minute() {
+    let pools = |seconds| {
+        let (pool, since) = ("shards".into(), ago(seconds));
+        Facts { pools: vec![UnevenPool { pool, since, moves: 4, members: 3 }], ..quiet() }
+    };
+    assert!(kinds(&pools(60)).is_empty());
+    let one = only(&pools(61));
+    assert_eq!(
+        (&*one.kind, one.pool.as_deref(), one.count),
+        ("pool-uneven", Some("shards"), Some(4))
+    );
+    assert_eq!(one.for_ms, Some(61_000));
+}
+
+#[test]
+fn keys_that_are_free_although_callers_wait_and_checks_that_fail_are_named() {
+    let listed = vec![StrandedKey { key: key("k"), pool: "p".into(), since: ago(9) }];
+    let stranded = StrandedKeys { listed, others: 2 };
+    let (found, _) = attention(&Facts { stranded, ..quiet() });
+    let told: Vec<_> =
+        found.iter().map(|one| (&*one.kind, one.key.as_deref(), one.count)).collect();
+    let expected = [("free-with-waiters", Some("k"), None), ("free-with-waiters", None, Some(2))];
+    assert_eq!(told, expected);
+    let check = FailingCheck {
+        session: Nonce(5),
+        owner: Owner::new("-w").expect("an owner"),
+        kind: "tcp",
+        failures: 2,
+        fail_after: 3,
+        since: ago(20),
+        why: "connection refused".into(),
+    };
+    let one = only(&Facts { checks: (vec![check], 0), ..quiet() });
+    assert_eq!(
+        (&*one.kind, one.owner.as_deref(), one.count),
+        ("check-failing", Some("-w"), Some(2))
+    );
+    assert_eq!(one.help.as_deref(), Some("tenure sessions --owner=-w"));
+}
+
+#[test]
+fn late_ends_and_many_expiries_are_told() {
+    let span = Duration::from_millis;
+    let late = |p99| SpansSummary { count: 7, p99: span(p99), ..SpansSummary::default() };
+    assert!(kinds(&Facts { lateness: late(1_000), ..quiet() }).is_empty());
+    assert_eq!(only(&Facts { lateness: late(1_001), ..quiet() }).kind, "expiry-late");
+    let expired = |before: Vec<u32>, latest: u32| {
+        let expired = before.into_iter().chain([latest; 5]).collect();
+        kinds(&Facts { expired, ..quiet() }).len()
+    };
+    assert_eq!(expired(vec![2; 55], 6), 0, "three times as many");
+    assert_eq!(expired(vec![2; 55], 7), 1);
+    assert_eq!(expired(vec![0; 55], 1), 0, "five are few");
+    assert_eq!(expired(vec![0; 10], 2), 1);
+    assert_eq!(expired(vec![0; 9], 100), 0, "what is usual is not known yet");
+}
+
+#[test]
+fn lost_audit_lines_and_an_open_door_are_told() {
+    let lost = |seconds| {
+        let audit = Some(LostLines { count: 12, latest: ago(seconds) });
+        Facts { audit, ..quiet() }
+    };
+    let one = only(&lost(30));
+    assert_eq!((&*one.kind, one.count, one.for_ms), ("audit-lost", Some(12), Some(30_000)));
+    assert!(kinds(&lost(601)).is_empty());
+    assert_eq!(only(&Facts { open_door: true, ..quiet() }).kind, "open-door");
+}

@@ -1,0 +1,151 @@
+//! Keys, pools and sessions.
+
+use std::time::Duration;
+
+use super::{
+    entry::{CRITICAL, WARNING, count, of_node, of_store},
+    facts::Facts,
+};
+use crate::{
+    api::Attention,
+    http::status::quoted::{argument, quoted},
+    lease::KeyState,
+    manager::{FailedFence, FailingCheck, StrandedKey, UnevenPool},
+};
+
+/// A pool may be out of balance for this long.
+const UNEVEN: Duration = Duration::from_secs(60);
+
+/// What needs a person, of keys, pools and sessions.
+pub fn attention(facts: &Facts) -> Vec<Attention> {
+    let mut found: Vec<_> = facts.fences.listed.iter().map(|one| fence(facts, one)).collect();
+    found.extend(more_fences(facts));
+    found.extend(facts.stranded.listed.iter().map(|key| stranded(facts, key)));
+    found.extend(hidden_stranded(facts));
+    let uneven = facts.pools.iter().filter(|pool| facts.now.since(pool.since) > UNEVEN);
+    found.extend(uneven.map(|pool| out_of_balance(facts, pool)));
+    found.extend(facts.checks.0.iter().map(|one| check(facts, one)));
+    found.extend(more_checks(facts));
+    found
+}
+
+fn fence(facts: &Facts, failed: &FailedFence) -> Attention {
+    let FailedFence { key, pool, view, at_ms, reason } = failed;
+    let state = view.as_ref().map(|view| view.state);
+    let reason = reason.as_deref();
+    let why = reason.map(|why| format!(" ({why})")).unwrap_or_default();
+    let (severity, follows) = match state {
+        None | Some(KeyState::Fencing) => {
+            (CRITICAL, "nobody is granted the key until an administrator opens it")
+        }
+        Some(_) => (WARNING, "the key went on, and its former owner may still use the resource"),
+    };
+    let says = format!("the fence of {key:?} failed{why}: {follows}");
+    let key = key.as_str();
+    let help = format!(
+        "make sure that the former owner is shut out, then: tenure fence-skip --reason WHY {}",
+        argument(key)
+    );
+    let plugins = view.as_ref().map(|view| view.fences.join(", ")).filter(|it| !it.is_empty());
+    let owner = view.as_ref().and_then(|view| view.previous.as_ref());
+    let entry = Attention {
+        help: Some(help),
+        key: Some(key.to_owned()),
+        pool: Some(pool.to_string()),
+        plugin: plugins,
+        owner: owner.map(|(owner, ..)| owner.as_str().to_owned()),
+        reason: reason.map(str::to_owned),
+        waiters: view.as_ref().map(|view| view.waiters as u64),
+        ..of_store("fence-failed", severity, says)
+    };
+    match at_ms {
+        Some(at_ms) => facts.since_ms(*at_ms, entry),
+        None => entry,
+    }
+}
+
+/// Those that the list has no room for, and those that the caller may not read.
+fn more_fences(facts: &Facts) -> Vec<Attention> {
+    let mut found = Vec::new();
+    let (more, hidden) = (facts.fences.more, facts.fences.hidden);
+    if more > 0 {
+        let keys = count(more, "more key has a fence", "more keys have fences");
+        let help = Some("tenure ls --state fencing".to_owned());
+        let entry = of_store("fence-failed", CRITICAL, format!("{keys} that failed"));
+        found.push(Attention { help, count: Some(more as u64), ..entry });
+    }
+    if hidden > 0 {
+        let keys = count(
+            hidden,
+            "key that you may not read has a fence",
+            "keys that you may not read have fences",
+        );
+        let help = Some("ask somebody with the right to read them".to_owned());
+        let entry = of_store("fence-failed", CRITICAL, format!("{keys} that failed"));
+        found.push(Attention { help, count: Some(hidden as u64), ..entry });
+    }
+    found
+}
+
+fn stranded(facts: &Facts, StrandedKey { key, pool, since }: &StrandedKey) -> Attention {
+    let says = format!("{key:?} is free although callers wait for it at this node");
+    let entry = Attention {
+        help: Some(format!("tenure get {}", argument(key.as_str()))),
+        key: Some(key.as_str().to_owned()),
+        pool: Some(pool.to_string()),
+        ..of_node("free-with-waiters", CRITICAL, says)
+    };
+    facts.since(*since, entry)
+}
+
+fn hidden_stranded(facts: &Facts) -> Option<Attention> {
+    let others = facts.stranded.others;
+    let keys = count(others, "more key is free", "more keys are free");
+    let says = format!("{keys} although callers wait at this node");
+    let entry = of_node("free-with-waiters", CRITICAL, says);
+    (others > 0).then_some(Attention { count: Some(others as u64), ..entry })
+}
+
+fn out_of_balance(
+    facts: &Facts,
+    UnevenPool { pool, since, moves, members }: &UnevenPool,
+) -> Attention {
+    let leases = count(*moves, "lease", "leases");
+    let members = count(*members, "member", "members");
+    let says = format!(
+        "the pool {pool:?} with {members} has been out of balance for more than a minute: {leases} must move"
+    );
+    let entry = Attention {
+        help: Some(format!("tenure pools {}", argument(pool))),
+        pool: Some(pool.to_string()),
+        count: Some(*moves as u64),
+        ..of_store("pool-uneven", WARNING, says)
+    };
+    facts.since(*since, entry)
+}
+
+fn check(facts: &Facts, check: &FailingCheck) -> Attention {
+    let FailingCheck { session, owner, kind, failures, fail_after, since, why } = check;
+    let owner = owner.as_str();
+    let says = format!(
+        "the {kind} check of the session of {owner:?} failed {failures} times in a row ({why}); {fail_after} failures \
+         end the session"
+    );
+    let entry = Attention {
+        help: Some(format!("tenure sessions --owner={}", quoted(owner))),
+        session: Some(session.to_string()),
+        owner: Some(owner.to_owned()),
+        reason: Some(why.to_string()),
+        count: Some((*failures).into()),
+        ..of_node("check-failing", WARNING, says)
+    };
+    facts.since(*since, entry)
+}
+
+fn more_checks(facts: &Facts) -> Option<Attention> {
+    let more = facts.checks.1;
+    let checks = count(more, "more check", "more checks");
+    let says = format!("{checks} of sessions at this node fail");
+    let entry = of_node("check-failing", WARNING, says);
+    (more > 0).then_some(Attention { count: Some(more as u64), ..entry })
+}
