@@ -166,6 +166,13 @@ async fn a_full_disk_stops_writes_alone_and_is_got_over() {
     assert_eq!(unready.status, 503);
     let reasons = unready.json()["reasons"].to_string();
     assert!(reasons.len() > 10, "{reasons}");
+    let told = server.get("/v1/status").await.ok();
+    let first = &told["attention"][0];
+    assert_eq!(
+        (&first["kind"], &told["severity"]),
+        (&json!("store-not-ready"), &json!("critical"))
+    );
+    assert_eq!(told["store"]["health"], "degraded", "{told}");
     let probed = probe::ready(&format!("http://{}", server.addr), &["--output", "json"]).await;
     assert_eq!(probed.status.code(), Some(75), "{probed:?}");
     let probed: Value = serde_json::from_slice(&probed.stdout).expect("JSON");
@@ -175,6 +182,7 @@ async fn a_full_disk_stops_writes_alone_and_is_got_over() {
     // Room again: it goes on by itself.
     fs::remove_file(&ballast).expect("removed");
     eventually("it is ready", async || server.get("/readyz").await.status == 200).await;
+    assert_eq!(server.get("/v1/status").await.ok()["store"]["health"], "ready");
     eventually("writes go on", async || {
         server.post("/v1/release", &held.proof()).await.status == 200
     })

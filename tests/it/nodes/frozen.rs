@@ -47,6 +47,13 @@ async fn a_bucket_that_was_deleted_freezes_grants_until_the_epoch_is_raised() {
     });
     assert!(told.await, "{problem}");
     assert!(pair.b.metric("tenure_store_frozen").await == 1.0);
+    let told = pair.b.get("/v1/status").await;
+    let first = &told["attention"][0];
+    assert_eq!((&first["kind"], &told["severity"]), (&json!("store-frozen"), &json!("critical")));
+    assert_eq!(
+        (&told["store"]["health"], &told["this_node"]["ready"]),
+        (&json!("frozen"), &json!(false))
+    );
 
     // What a restore fills must not be used before it is full.
     pair.a.stop().await;

@@ -17,6 +17,7 @@ mod pools;
 mod rules;
 mod scale;
 mod sessions;
+mod status;
 mod waiting;
 mod windows;
 
