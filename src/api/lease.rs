@@ -86,4 +86,6 @@ pub struct LeaseList {
     pub leases: Vec<Lease>,
     /// The `after` of the next page; null on the last page.
     pub next: Option<String>,
+    /// The `before` of the page before; null on the first page. There may be no lease on it.
+    pub previous: Option<String>,
 }

@@ -42,6 +42,8 @@ pub struct ListQuery {
     pub limit: Option<usize>,
     /// The `next` of the previous page. Lists only keys that sort after it.
     pub after: Option<String>,
+    /// The `previous` of the next page. Lists the last keys that sort before it. Not together with `after`.
+    pub before: Option<String>,
 }
 
 /// Query of `GET /v1/sessions`.

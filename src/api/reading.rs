@@ -93,6 +93,9 @@ pub struct Leases {
     /// The `after` of the next page; `None` on the last page.
     #[serde(default)]
     pub next: Option<String>,
+    /// The `before` of the page before; `None` on the first page.
+    #[serde(default)]
+    pub previous: Option<String>,
 }
 
 /// What became of a lease.

@@ -63,7 +63,11 @@ fn passes_on<T: DeserializeOwned + Serialize>(written: &impl Serialize) {
 #[test]
 fn a_client_passes_on_what_it_read() {
     passes_on::<reading::LeaseView>(&lease());
-    passes_on::<reading::Leases>(&LeaseList { leases: vec![lease()], next: Some("n".into()) });
+    passes_on::<reading::Leases>(&LeaseList {
+        leases: vec![lease()],
+        next: Some("n".into()),
+        previous: Some("p".into()),
+    });
     passes_on::<reading::Check>(&Checked { current: true, lease: lease() });
     passes_on::<reading::Grant>(&Grant { lease: lease(), lease_id: "id".into(), valid_for_ms: 9 });
     passes_on::<reading::SessionView>(&session());

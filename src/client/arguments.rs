@@ -134,10 +134,12 @@ pub struct LeaseFilter {
     pub limit: Option<u32>,
     /// The cursor from the page before.
     pub after: Option<String>,
+    /// The cursor from the page after; not together with `after`.
+    pub before: Option<String>,
 }
 
 impl LeaseFilter {
-    pub(super) fn pairs(&self) -> [(&'static str, Option<String>); 7] {
+    pub(super) fn pairs(&self) -> [(&'static str, Option<String>); 8] {
         [
             ("prefix", self.prefix.clone()),
             ("owner", self.owner.clone()),
@@ -146,6 +148,7 @@ impl LeaseFilter {
             ("session", self.session.clone()),
             ("limit", self.limit.map(|limit| limit.to_string())),
             ("after", self.after.clone()),
+            ("before", self.before.clone()),
         ]
     }
 }

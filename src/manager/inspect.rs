@@ -13,7 +13,7 @@ const PAGE: usize = 256;
 /// How many views are requested at a time.
 pub(super) const VIEWS_AT_ONCE: usize = 64;
 /// The highest number of keys that one listing reads before it returns what it has.
-const SCAN_MAX: usize = 100_000;
+pub(super) const SCAN_MAX: usize = 100_000;
 
 /// Which leases a listing returns.
 #[derive(Clone, Debug, Default)]
@@ -36,6 +36,15 @@ pub struct Filter {
     pub limit: usize,
 }
 
+impl Filter {
+    /// Whether a lease of this view passes, whose key does.
+    pub(super) fn fits(&self, view: &View) -> bool {
+        fits(self, view.owner.as_ref())
+            && (self.session.is_none() || self.session == view.session)
+            && (self.states.is_empty() || self.states.contains(&view.state))
+    }
+}
+
 /// A page of leases, in byte order of their keys.
 #[derive(Clone, Debug, Default)]
 pub struct Listing {
@@ -43,6 +52,8 @@ pub struct Listing {
     pub leases: Vec<(Key, View)>,
     /// The key after which the next page starts, or `None` if this page is the last.
     pub next: Option<String>,
+    /// The key before which the previous page ends, or `None` if this page is the first.
+    pub previous: Option<String>,
 }
 
 impl Manager {
@@ -133,10 +144,10 @@ impl Manager {
                     continue;
                 }
                 let view = self.view_found(&key, found).await?;
-                let owner_fits = fits(filter, view.owner.as_ref());
-                let session_fits = filter.session.is_none() || filter.session == view.session;
-                let state_fits = filter.states.is_empty() || filter.states.contains(&view.state);
-                if owner_fits && session_fits && state_fits {
+                if filter.fits(&view) {
+                    if listing.leases.is_empty() && filter.after.is_some() {
+                        listing.previous = Some(key.as_str().to_owned());
+                    }
                     listing.leases.push((key, view));
                     if listing.leases.len() == filter.limit {
                         listing.next =
@@ -213,19 +224,30 @@ impl Manager {
         after: Option<String>,
         within: Option<&Prefixes>,
     ) -> Scan {
-        let mut ranges = match &pool {
-            Some(pool) => self.coordinator.policy_table().ranges(pool, prefix),
-            None => vec![prefix.to_owned()],
-        };
-        if let Some(within) = within {
-            ranges = ranges.iter().flat_map(|range| within.part_of(range)).collect();
-        }
+        let mut ranges = self.ranges(pool.as_deref(), prefix, within);
         if let Some(after) = &after {
             let over = |range: &String| range < after && !after.starts_with(range.as_str());
             ranges.retain(|range| !over(range));
         }
         ranges.reverse();
         Scan { pool, ranges, after, looked_at: 0 }
+    }
+
+    /// The prefixes, in byte order, under which the keys of a pool are that begin with a prefix.
+    pub(super) fn ranges(
+        &self,
+        pool: Option<&str>,
+        prefix: &str,
+        within: Option<&Prefixes>,
+    ) -> Vec<String> {
+        let ranges = match pool {
+            Some(pool) => self.coordinator.policy_table().ranges(pool, prefix),
+            None => vec![prefix.to_owned()],
+        };
+        match within {
+            Some(within) => ranges.iter().flat_map(|range| within.part_of(range)).collect(),
+            None => ranges,
+        }
     }
 
     /// Why this coordinator should get no traffic now. Empty if it should.
@@ -284,7 +306,7 @@ impl Scan {
 }
 
 /// A cheap check that uses the record alone. A record that cannot be interpreted counts as held.
-fn may_match(filter: &Filter, found: &Found) -> bool {
+pub(super) fn may_match(filter: &Filter, found: &Found) -> bool {
     let Ok(record) = &found.record else {
         return filter.owner.is_none() && filter.session.is_none();
     };

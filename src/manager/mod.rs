@@ -21,6 +21,7 @@ mod events;
 mod follow;
 mod holder;
 mod inspect;
+mod list_back;
 mod nodes;
 mod notify;
 mod open;

@@ -30,7 +30,10 @@ const REST: Duration = Duration::from_secs(1);
 const CHARGED_REST: Duration = Duration::from_secs(600);
 /// How many times as long as a read took the rest after it is.
 const REST_TIMES: u32 = 20;
-/// How long whoever looks waits for a read that is in progress. After that it gets what the read before found.
+/// What a read found this long ago is told while another one is in progress.
+const FRESH: Duration = Duration::from_secs(15);
+/// How long whoever looks waits for a read that is in progress, if what the read before found is older. After that it
+/// gets that.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How many keys there are in each state.
@@ -115,6 +118,12 @@ impl State {
     }
 }
 
+impl State {
+    fn is_fresh(&self, now: Moment) -> bool {
+        self.last.as_ref().is_some_and(|last| now.since(last.at) < FRESH)
+    }
+}
+
 impl Survey {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -148,15 +157,16 @@ pub(super) async fn surveyed(
 ) -> Option<Arc<Surveyed>> {
     let ended = survey.ended.notified();
     let now = coordinator.clock.now();
-    let (begins, reading) = {
+    let (begins, waits) = {
         let mut state = survey.state();
-        (state.begin(now, coordinator.store.charges_scans()), state.reading)
+        let begins = state.begin(now, coordinator.store.charges_scans());
+        (begins, state.reading && !state.is_fresh(now))
     };
     if begins {
         let reading = Reading { of: survey.clone(), began: now, found: None };
         tokio::spawn(read(Arc::downgrade(coordinator), reading));
     }
-    if reading {
+    if waits {
         let _ = tokio::time::timeout(PATIENCE, ended).await;
     }
     survey.state().last.clone()

@@ -60,6 +60,13 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// The keys of a range in byte order, with their records. What other nodes wrote a moment ago may be missing.
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>>;
 
+    /// The last keys that start with `prefix` and sort before `before`, in descending order, `limit` of them at
+    /// most. `before` must start with `prefix`, or be [`end_of_prefix`](super::end_of_prefix). Some of the keys may
+    /// have no record. What other nodes wrote a moment ago may be missing. `None` if the store reads forwards only.
+    fn keys_before(&self, _prefix: &str, _before: Option<&str>, _limit: usize) -> Option<Vec<Key>> {
+        None
+    }
+
     /// Whether each [`Self::scan`] is paid for by the record.
     fn charges_scans(&self) -> bool {
         false

@@ -13,6 +13,7 @@
 //!
 //! Assumes: nobody else writes into the store.
 
+mod backwards;
 mod contract;
 mod counts;
 #[cfg(feature = "dynamodb")]
@@ -34,6 +35,7 @@ mod verify;
 mod write;
 
 pub use self::{
+    backwards::end_of_prefix,
     contract::{LeaseStore, SharedStore, StoreFuture},
     counts::Counts,
     found::{Found, FoundNode, Range},
@@ -51,3 +53,8 @@ pub use crate::lease::StoreError;
 #[cfg(any(feature = "nats", feature = "dynamodb"))]
 use self::identity::{ANOTHER_STARTED, REGISTERED, RESTORING, ROTATED};
 pub(crate) use self::{level::own_level, retention::retention};
+pub(crate) use self::retention::retention;
+use self::{
+    backwards::last_keys,
+    identity::{REGISTERED, RESTORING, ROTATED},
+};

@@ -132,7 +132,12 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 
 async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem> {
     let caller = Caller::of(request);
-    let (only, mut filter) = read_filter(query(request)?)?;
+    let mut wanted: ListQuery = query(request)?;
+    let before = wanted.before.take();
+    if before.is_some() && wanted.after.is_some() {
+        return Err(Problem::field("before", "and after exclude each other"));
+    }
+    let (only, mut filter) = read_filter(wanted)?;
     filter.within = caller.readable().filter(|_| !Broken::FilterAfterPaging.is_active());
     if let Some(pool) = &filter.pool {
         caller.known_pool(app, pool)?;
@@ -150,12 +155,16 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
             && (filter.session.is_none() || filter.session == view.session)
             && (filter.states.is_empty() || filter.states.contains(&view.state));
         let leases = if fits { vec![Lease::of(app, &key, &view)] } else { Vec::new() };
-        return Ok(LeaseList { leases, next: None });
+        return Ok(LeaseList { leases, next: None, previous: None });
     }
-    let listing = app.manager.list(&filter).await.map_err(|error| Problem::call(&error))?;
+    let listing = match &before {
+        Some(before) => app.manager.list_before(&filter, before).await,
+        None => app.manager.list(&filter).await,
+    };
+    let listing = listing.map_err(|error| Problem::call(&error))?;
     let visible = listing.leases.iter().filter(|(key, _)| caller.reads(key.as_str()));
     let leases = visible.map(|(key, view)| Lease::of(app, key, view)).collect();
-    Ok(LeaseList { leases, next: listing.next })
+    Ok(LeaseList { leases, next: listing.next, previous: listing.previous })
 }
 
 /// Reads a query for leases: the one key that is asked for, if any, and the filter.

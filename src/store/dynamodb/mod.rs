@@ -82,7 +82,7 @@ use self::{
 use super::{
     Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Position,
     Raise, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Tie, Witness, Write,
-    WriteOutcome,
+    WriteOutcome, last_keys,
 };
 use crate::{
     clock::Clock,
@@ -255,6 +255,10 @@ impl LeaseStore for DynamoStore {
 
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>> {
         self.run(|shared| async move { shared.scan_leases(range).await }, Err)
+    }
+
+    fn keys_before(&self, prefix: &str, before: Option<&str>, limit: usize) -> Option<Vec<Key>> {
+        Some(last_keys(&self.shared.state().keys, prefix, before, limit))
     }
 
     fn charges_scans(&self) -> bool {

@@ -194,6 +194,21 @@ impl Index {
         }
     }
 
+    /// Calls `each` for the keys before `before`, or for all, in descending order, until it returns `false`.
+    pub fn visit_before(&self, before: Option<&str>, mut each: impl FnMut(&Key) -> bool) {
+        let (at, place) = match before {
+            Some(before) => self.place_of(before, false),
+            None => (self.chunks.len(), 0),
+        };
+        let first = self.chunks.get(at).map_or(&[][..], |chunk| &chunk[..place]);
+        let rest = self.chunks[..at].iter().rev().flat_map(|chunk| chunk.iter().rev());
+        for entry in first.iter().rev().chain(rest).filter_map(|slot| self.entry(*slot)) {
+            if !each(&entry.key) {
+                return;
+            }
+        }
+    }
+
     fn hash(&self, key: &str) -> u32 {
         // The low half of a hash is as good as the whole.
         self.hashing.hash_one(key) as u32
@@ -328,6 +343,17 @@ mod tests {
                 .filter(|(k, _)| k.as_str() > from || (!exclusive && k.as_str() == from));
             let wanted: Vec<_> = wanted.take(700).map(|(k, l)| (k.clone(), *l)).collect();
             assert_eq!(seen, wanted, "from {from:?}");
+        }
+        for before in [None, Some(""), Some("k000100"), Some("k0001"), Some("k1"), Some("z")] {
+            let mut seen = Vec::new();
+            index.visit_before(before, |key| {
+                seen.push(key.clone());
+                seen.len() < 700
+            });
+            let keys = model.keys().rev();
+            let wanted = keys.filter(|key| before.is_none_or(|before| key.as_str() < before));
+            let wanted: Vec<_> = wanted.take(700).cloned().collect();
+            assert_eq!(seen, wanted, "before {before:?}");
         }
     }
 

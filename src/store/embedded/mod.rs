@@ -347,6 +347,10 @@ impl LeaseStore for EmbeddedStore {
         Box::pin(ready(self.shared.scan(&range)))
     }
 
+    fn keys_before(&self, prefix: &str, before: Option<&str>, limit: usize) -> Option<Vec<Key>> {
+        Some(self.shared.keys_before(prefix, before, limit))
+    }
+
     fn feed(&self) -> Feed {
         self.shared.feed.subscribe()
     }

@@ -78,6 +78,19 @@ impl EmbeddedShared {
         Ok(found)
     }
 
+    /// The last keys that start with `prefix` and sort before `before`, in descending order.
+    pub(super) fn keys_before(&self, prefix: &str, before: Option<&str>, limit: usize) -> Vec<Key> {
+        let mut keys = Vec::new();
+        self.table().index.visit_before(before, |key| {
+            let wanted = key.as_str().starts_with(prefix) && keys.len() < limit;
+            if wanted {
+                keys.push(key.clone());
+            }
+            wanted
+        });
+        keys
+    }
+
     fn look_up(
         &self,
         prefix: &str,

@@ -227,6 +227,10 @@ impl LeaseStore for NatsStore {
         Box::pin(ready(Ok(found)))
     }
 
+    fn keys_before(&self, prefix: &str, before: Option<&str>, limit: usize) -> Option<Vec<Key>> {
+        Some(self.core.table().keys_before(prefix, before, limit))
+    }
+
     fn feed(&self) -> Feed {
         self.core.feed.subscribe()
     }

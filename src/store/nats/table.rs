@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    super::{Committed, Counts, Found, Position, Range, StoreError, quotas::Quotas},
+    super::{Committed, Counts, Found, Position, Range, StoreError, last_keys, quotas::Quotas},
     message,
     subject::Name,
 };
@@ -245,6 +245,11 @@ impl Table {
     /// The outcome of a write that was admitted is known.
     pub fn settle(&mut self, key: &Key) {
         self.quotas.settle(key);
+    }
+
+    /// The last keys that start with `prefix` and sort before `before`, in descending order.
+    pub fn keys_before(&self, prefix: &str, before: Option<&str>, limit: usize) -> Vec<Key> {
+        last_keys(&self.index, prefix, before, limit)
     }
 
     /// Up to `want` records of a range, still encoded.

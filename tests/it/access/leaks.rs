@@ -114,6 +114,8 @@ async fn search_all_filters(url: &str, digest: &str) {
         format!("/v1/leases?session={digest}"),
         "/v1/leases?state=held&limit=1".to_owned(),
         "/v1/leases?pool=nowhere".to_owned(),
+        "/v1/leases?before=open/0&limit=1".to_owned(),
+        "/v1/leases?before=zzz&limit=100".to_owned(),
         "/v1/top?prefix=c".to_owned(),
         "/v1/top?by=owners&window=60m&limit=100".to_owned(),
         "/v1/top?by=pools&window=1m".to_owned(),

@@ -139,6 +139,52 @@ async fn two_and_a_half_thousand_keys_come_in_pages() {
     }
 }
 
+/// A page of leases: its keys, and the cursors of the pages beside it.
+async fn page(server: &Server, query: &str) -> (Vec<String>, Option<String>, Option<String>) {
+    let page = server.get(&format!("/v1/leases?{query}")).await.ok();
+    let leases = page["leases"].as_array().expect("leases").iter();
+    let keys = leases.map(|lease| lease["key"].as_str().expect("key").to_owned()).collect();
+    let cursor = |name: &str| page[name].as_str().map(percent);
+    (keys, cursor("next"), cursor("previous"))
+}
+
+#[tokio::test]
+async fn pages_lead_back_as_they_led_on() {
+    let server = Server::configured("[[policy]]\nprefix = \"page/\"\npool = \"paged\"\n");
+    let all: Vec<_> = (0..25).map(|n| format!("page/{n:02}")).collect();
+    let names: Vec<_> = all.iter().map(String::as_str).chain(["a", "page", "page0", "z"]).collect();
+    let body = json!({ "keys": names, "owner": "w", "ttl_ms": 600_000, "count": 29 });
+    server.post("/v1/acquire-any", &body).await.ok();
+    let free = server.acquire("page/99", "w", 60_000).await;
+    server.release(&free).await;
+    for filter in ["prefix=page%2F&state=held", "pool=paged&owner=w"] {
+        for limit in [1, 7, 24, 25, 100] {
+            let filter = format!("{filter}&limit={limit}");
+            let (mut on, mut next, mut previous) = page(&server, &filter).await;
+            assert_eq!(previous, None, "the first page");
+            let mut last = on.clone();
+            while let Some(after) = next {
+                (last, next, previous) = page(&server, &format!("{filter}&after={after}")).await;
+                on.extend(last.clone());
+            }
+            assert_eq!(on, all, "{filter}");
+            let mut back = vec![last];
+            while let Some(before) = previous {
+                let keys;
+                (keys, next, previous) = page(&server, &format!("{filter}&before={before}")).await;
+                assert!(keys.len() <= limit);
+                assert_eq!(next, keys.last().map(|key| percent(key)), "it leads on again");
+                back.push(keys);
+            }
+            back.reverse();
+            assert_eq!(back.concat(), all, "{filter}");
+        }
+    }
+    assert_eq!(page(&server, "before=b").await.0, ["a"]);
+    assert_eq!(page(&server, "before=page%2F02&limit=3").await.0, ["page", "page/00", "page/01"]);
+    server.get("/v1/leases?before=b&after=a").await.bad_field("before");
+}
+
 #[tokio::test]
 async fn looking_starts_no_actor() {
     let server = Server::with(&["node.passivate_after=100ms"]);

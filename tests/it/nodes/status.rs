@@ -13,6 +13,7 @@ use crate::{
 on_both_stores!(
     a_node_counts_what_others_wrote_and_tells_of_one_that_died,
     a_lease_has_its_history_at_each_node,
+    leases_are_listed_backwards_at_each_node,
 );
 
 async fn a_node_counts_what_others_wrote_and_tells_of_one_that_died(mut pair: Pair) {
@@ -70,5 +71,21 @@ async fn a_lease_has_its_history_at_each_node(pair: Pair) {
         });
         assert!(heard.await, "{told}");
         assert_eq!(told["complete"], true, "{told}");
+    }
+}
+
+async fn leases_are_listed_backwards_at_each_node(pair: Pair) {
+    for key in ["a", "k/1", "k/2", "k/3", "z"] {
+        acquire(&pair.a, key, "w", 20_000).await;
+    }
+    for node in [&pair.a, &pair.b] {
+        let mut told = Value::Null;
+        let listed = within(ms(DEATH_MS), async || {
+            told = node.get("/v1/leases?prefix=k%2F&before=k%2F3&limit=9").await;
+            let leases = told["leases"].as_array().cloned().unwrap_or_default();
+            let keys: Vec<_> = leases.iter().map(|lease| lease["key"].clone()).collect();
+            keys == ["k/1", "k/2"]
+        });
+        assert!(listed.await, "{told}");
     }
 }
