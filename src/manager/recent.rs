@@ -19,6 +19,9 @@ use crate::{
 
 /// How many keys are looked at to find out whether their failed fences are settled.
 const LOOKED_AT: usize = 1000;
+/// The feed may tell of a failure before the lease shows it. After this time, the failure of a lease that shows none is
+/// settled.
+const SHOWN_WITHIN_MS: u64 = 10_000;
 /// Callers that wait for a key that nobody holds wait in vain after this time: a write takes less.
 const IN_VAIN: Duration = Duration::from_secs(5);
 
@@ -105,6 +108,7 @@ impl Manager {
         candidates.truncate(LOOKED_AT);
         let look = candidates.iter().map(|(key, ..)| self.view(key));
         let views: Vec<_> = stream::iter(look).buffered(VIEWS_AT_ONCE).collect().await;
+        let now_ms = self.wall_ms();
         let mut found = FailedFences {
             more: surveyed.map_or(0, |surveyed| surveyed.more_failed),
             ..FailedFences::default()
@@ -112,8 +116,9 @@ impl Manager {
         for ((key, ended_at_ms, failure), view) in candidates.into_iter().zip(views) {
             let view = view.ok();
             if view.as_ref().is_some_and(|view| !view.fence_failed) {
-                // Another fence may fail before the record shows it to this node.
-                if let Some(failure) = failure {
+                if let Some(failure) = failure
+                    && now_ms.saturating_sub(failure.at_ms) > SHOWN_WITHIN_MS
+                {
                     self.coordinator.recent.fence_settled(&key, &failure);
                 }
                 continue;
