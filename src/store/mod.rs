@@ -52,9 +52,9 @@ pub use crate::lease::StoreError;
 
 #[cfg(any(feature = "nats", feature = "dynamodb"))]
 use self::identity::{ANOTHER_STARTED, REGISTERED, RESTORING, ROTATED};
-pub(crate) use self::{level::own_level, retention::retention};
 pub(crate) use self::retention::retention;
 use self::{
     backwards::last_keys,
     identity::{REGISTERED, RESTORING, ROTATED},
 };
+pub(crate) use self::{level::own_level, retention::retention};
