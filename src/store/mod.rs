@@ -50,9 +50,9 @@ pub use self::{
 };
 pub use crate::lease::StoreError;
 
-pub(crate) use self::{level::own_level, retention::retention};
 #[cfg(any(feature = "nats", feature = "dynamodb"))]
 use self::{
     backwards::last_keys,
     identity::{ANOTHER_STARTED, REGISTERED, RESTORING, ROTATED},
 };
+pub(crate) use self::{level::own_level, retention::retention};
