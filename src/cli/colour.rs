@@ -51,19 +51,33 @@ pub(super) fn cell(column: &str, text: &str) -> String {
         "state" => of_state(text),
         "fences" if text.contains("failed") => Some(RED),
         "fence_failed" => Some(RED),
+        "end" => of_event(text),
         _ => None,
     };
     style.map_or_else(|| text.to_owned(), |style| paint(style, text))
 }
 
-/// The kind of an event, in its colour.
-pub(super) fn event(kind: &str, text: &str) -> String {
-    let style = match kind {
-        "granted" | "reclaimed" | "transferred" => GREEN,
-        "expired" | "revoked" | "fence-failed" | "reset" => RED,
-        _ => return text.to_owned(),
+/// A severity, in its colour.
+pub(super) fn severity(severity: &str, text: &str) -> String {
+    let style = match severity {
+        "none" => GREEN,
+        "warning" => YELLOW,
+        _ => RED,
     };
     paint(style, text)
+}
+
+/// The kind of an event, in its colour.
+pub(super) fn event(kind: &str, text: &str) -> String {
+    of_event(kind).map_or_else(|| text.to_owned(), |style| paint(style, text))
+}
+
+fn of_event(kind: &str) -> Option<&'static str> {
+    match kind {
+        "granted" | "reclaimed" | "transferred" => Some(GREEN),
+        "expired" | "revoked" | "fence-failed" | "reset" => Some(RED),
+        _ => None,
+    }
 }
 
 fn of_state(state: &str) -> Option<&'static str> {
@@ -94,5 +108,10 @@ mod tests {
         }
         assert_eq!(event("granted", "granted   "), "\u{1b}[32mgranted   \u{1b}[0m");
         assert_eq!(event("pinned", "pinned"), "pinned");
+        assert_eq!(cell("END", "expired"), "\u{1b}[31mexpired\u{1b}[0m");
+        assert_eq!(cell("END", "released"), "released");
+        for (word, style) in [("none", GREEN), ("warning", YELLOW), ("critical", RED)] {
+            assert_eq!(severity(word, "x"), paint(style, "x"));
+        }
     }
 }

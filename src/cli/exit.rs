@@ -9,7 +9,7 @@ use crate::{client::ClientError, settings::Faults};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     Done,
-    /// A failure without a code of its own.
+    /// A failure without a code of its own, or something that needs a person.
     Other,
     /// The command line or the request is wrong. Repeating it does not help.
     Usage,
@@ -68,7 +68,9 @@ impl Exit {
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done",
-            Self::Other => "any other failure; `store verify`: a check failed",
+            Self::Other => {
+                "any other failure; `status`: something needs a person; `store verify`: a check failed"
+            }
             Self::Usage => "usage: the command line or the request is wrong",
             Self::Data => "`audit verify`: the chain of lines is broken",
             Self::Unknown => "no such key, session, pool or path",

@@ -10,6 +10,7 @@
 mod access;
 mod acquire;
 mod args;
+mod attention;
 mod audit;
 mod backup;
 mod backup_file;
@@ -25,14 +26,17 @@ mod coordinator;
 mod demo;
 mod descriptors;
 mod drain;
+mod event_line;
 mod exit;
 mod fence_skip;
+mod figures;
 mod forget;
 mod format;
 mod get;
 mod guard;
 mod guardian;
 mod heartbeat;
+mod history;
 mod ls;
 mod man;
 mod mcp;
@@ -53,6 +57,7 @@ mod serve;
 mod servers;
 mod sessions;
 mod socket;
+mod status;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -113,6 +118,8 @@ enum Command {
     Nodes(nodes::NodesArgs),
     Ready(ready::ReadyArgs),
     Check(check::CheckArgs),
+    Status(status::StatusArgs),
+    History(history::HistoryArgs),
     Watch(watch::WatchArgs),
     Revoke(revoke::RevokeArgs),
     Drain(drain::DrainArgs),
@@ -260,6 +267,8 @@ fn run(cli: Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, Failu
         Command::Nodes(args) => block_on(args.run(&context()?)),
         Command::Ready(args) => block_on(args.run(&context()?)),
         Command::Check(args) => block_on(args.run(&context()?)),
+        Command::Status(args) => block_on(args.run(&context()?)),
+        Command::History(args) => block_on(args.run(&context()?)),
         Command::Watch(args) => block_on(args.run(&context()?)),
         Command::Revoke(args) => block_on(args.run(&context()?)),
         Command::Drain(args) => block_on(args.run(&context()?)),

@@ -50,8 +50,9 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event from its CloudEvents object, as a page of past events has it.
-    fn past(body: Value) -> Self {
+    /// An event from its CloudEvents object, as a page of past events and the history of a lease have it.
+    #[must_use]
+    pub fn of(body: Value) -> Self {
         let kind = body["type"].as_str().unwrap_or_default();
         let kind = kind.strip_prefix(TYPE).unwrap_or(kind).to_owned();
         Self { cursor: body["id"].as_str().map(str::to_owned), kind, body }
@@ -136,7 +137,7 @@ impl Client {
             ("format", format),
         ];
         let page: Page = self.call(&Call::get("events").query(pairs)).await?;
-        let events = page.events.into_iter().map(Event::past).collect();
+        let events = page.events.into_iter().map(Event::of).collect();
         Ok(PastEvents { events, next: page.next, reset: page.reset })
     }
 }
@@ -265,7 +266,7 @@ mod tests {
     #[test]
     fn an_event_of_a_page_is_that_of_the_stream() {
         let body = serde_json::json!({ "id": "0a-8-0", "type": "io.tenure.lease.granted", "subject": "k" });
-        let event = Event::past(body.clone());
+        let event = Event::of(body.clone());
         let streamed =
             Frame { id: Some("0a-8-0".into()), event: "granted".into(), data: body.to_string() };
         assert_eq!(event, Event::from(streamed));

@@ -1,7 +1,5 @@
 //! The columns of the table of leases.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use crate::{
@@ -10,7 +8,6 @@ use crate::{
         when,
     },
     client::LeaseView,
-    settings::format_duration,
 };
 
 /// A column: its heading, and its text for a lease at a time in milliseconds since 1970.
@@ -97,9 +94,8 @@ fn fences(lease: &LeaseView) -> String {
 fn held_for(lease: &LeaseView, now_ms: u64) -> String {
     let began = lease.acquired_at.as_deref().filter(|_| lease.state == "held");
     let Some(began) = began.and_then(when::wall_ms) else { return dash() };
-    let seconds = Duration::from_secs(now_ms.saturating_sub(began) / 1000);
-    let text = format_duration(seconds);
-    text.split(' ').take(2).collect::<Vec<_>>().join(" ")
+    let seconds = now_ms.saturating_sub(began) / 1000;
+    when::brief(seconds * 1000)
 }
 
 #[cfg(test)]

@@ -1,24 +1,20 @@
 //! `tenure watch`: prints changes of ownership as they happen.
 
-mod line;
 mod past;
 
-use std::{pin::Pin, time::Duration};
+use std::time::Duration;
 
 use clap::Args;
-use tokio::time::Sleep;
 
-use self::{
-    line::{heading, print},
-    past::Past,
-};
+use self::past::Past;
 use super::{
     args::duration,
     context::Context,
+    event_line::{heading, print},
     exit::{Exit, Failure},
     format::Format,
     output::talk,
-    when::Since,
+    when::{Since, due},
 };
 use crate::{
     client::{ClientError, Event, EventFilter, StreamItem},
@@ -161,13 +157,5 @@ async fn look_at(context: &Context, key: &str) -> Result<Look, Failure> {
             Ok(Look::Taken { again_in: Some(RETRY_LOOK) })
         }
         Err(error) => Err(error.into()),
-    }
-}
-
-/// Waits for the timer. Without a timer, it waits forever.
-async fn due(timer: &mut Option<Pin<Box<Sleep>>>) {
-    match timer {
-        Some(timer) => timer.await,
-        None => std::future::pending().await,
     }
 }

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::line::print;
 use crate::{
-    cli::{context::Context, exit::Failure, output::talk, when},
+    cli::{context::Context, event_line::print, exit::Failure, output::talk, when},
     client::{Event, EventFilter},
 };
 

@@ -2,10 +2,8 @@
 
 use serde_json::Value;
 
-use crate::{
-    cli::{colour, context::Context, exit::Failure, format::Format, output::shown},
-    client::Event,
-};
+use super::{colour, context::Context, exit::Failure, format::Format, output::shown};
+use crate::client::Event;
 
 /// How lines are written.
 struct Line {
@@ -29,23 +27,45 @@ pub(super) fn print(context: &Context, event: &Event) -> Result<(), Failure> {
         // Several indented documents in a row would not be one JSON document, so each event is one line.
         event.body.to_string()
     } else {
-        Line { is_wide: output.format == Format::Wide, styled: output.styled }.of(event)
+        line(event, output.format == Format::Wide, output.styled)
     };
     Ok(output.text(&format!("{text}\n"))?)
+}
+
+/// An event as a line without its end.
+pub(super) fn line(event: &Event, is_wide: bool, styled: bool) -> String {
+    Line { is_wide, styled }.of(event)
+}
+
+/// When an event happened: the time of day, in UTC.
+pub(super) fn time_of_day(event: &Event) -> String {
+    let time = text(&event.body["time"]).unwrap_or_else(|| "-".into());
+    let of_day = time.split_once('T').map_or(&*time, |(_, of_day)| of_day);
+    of_day.trim_end_matches('Z').to_owned()
+}
+
+/// What an event changed: `owner=w2 token=8 was=w1/7 reason=…`.
+pub(super) fn change(event: &Event) -> String {
+    words(event).join(" ")
+}
+
+fn words(event: &Event) -> Vec<String> {
+    let data = &event.body["data"];
+    let mut words = named(data, &["owner", "token"]);
+    if let Some(owner) = text(&data["previous"]["owner"]) {
+        let token = text(&data["previous"]["token"]).unwrap_or_default();
+        words.push(format!("was={owner}/{token}"));
+    }
+    words.extend(named(data, &["reason", "seq"]));
+    words
 }
 
 impl Line {
     /// `2026-11-21T02:20:00.125Z  granted  jobs/1  owner=w2 token=8 was=w1/7 reason=…`.
     fn of(&self, event: &Event) -> String {
-        let data = &event.body["data"];
-        let mut words = named(data, &["owner", "token"]);
-        if let Some(owner) = text(&data["previous"]["owner"]) {
-            let token = text(&data["previous"]["token"]).unwrap_or_default();
-            words.push(format!("was={owner}/{token}"));
-        }
-        words.extend(named(data, &["reason", "seq"]));
+        let mut words = words(event);
         if self.is_wide {
-            words.extend(named(data, &["actor", "pool", "node"]));
+            words.extend(named(&event.body["data"], &["actor", "pool", "node"]));
         }
         let key = shown(event.key().unwrap_or("-"));
         let kind = format!("{:KIND$}", shown(&event.kind));
@@ -55,12 +75,11 @@ impl Line {
     }
 
     fn time(&self, event: &Event) -> String {
-        let time = text(&event.body["time"]).unwrap_or_else(|| "-".into());
-        if !self.is_wide {
-            return format!("{time:24}");
+        if self.is_wide {
+            return format!("{:12}", time_of_day(event));
         }
-        let of_day = time.split_once('T').map_or(&*time, |(_, of_day)| of_day);
-        format!("{:12}", of_day.trim_end_matches('Z'))
+        let time = text(&event.body["time"]).unwrap_or_else(|| "-".into());
+        format!("{time:24}")
     }
 }
 
