@@ -62,6 +62,7 @@ mod store;
 #[cfg(test)]
 mod tests;
 mod token;
+mod top;
 mod traces;
 mod transfer;
 mod watch;
@@ -119,6 +120,7 @@ enum Command {
     Ready(ready::ReadyArgs),
     Check(check::CheckArgs),
     Status(status::StatusArgs),
+    Top(top::TopArgs),
     History(history::HistoryArgs),
     Watch(watch::WatchArgs),
     Revoke(revoke::RevokeArgs),
@@ -268,6 +270,7 @@ fn run(cli: Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, Failu
         Command::Ready(args) => block_on(args.run(&context()?)),
         Command::Check(args) => block_on(args.run(&context()?)),
         Command::Status(args) => block_on(args.run(&context()?)),
+        Command::Top(args) => block_on(args.run(&context()?)),
         Command::History(args) => block_on(args.run(&context()?)),
         Command::Watch(args) => block_on(args.run(&context()?)),
         Command::Revoke(args) => block_on(args.run(&context()?)),
