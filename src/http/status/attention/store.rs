@@ -118,7 +118,7 @@ fn many(facts: &Facts) -> Option<Attention> {
         "{latest} tenures expired in the last {LATEST} minutes, and {earlier} in the {before} minutes before: workers \
          die, or cannot send their heartbeats"
     );
-    let help = Some("GET /v1/top?window=10m&by=owners&cause=expired".to_owned());
+    let help = Some("tenure top --by owners --cause expired".to_owned());
     Some(Attention { help, count: Some(latest), ..of_store("expiries-many", WARNING, says) })
 }
 
