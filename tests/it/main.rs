@@ -41,6 +41,7 @@ mod stores;
 mod stream;
 mod tables;
 mod tls;
+mod top;
 mod traces;
 mod upgrade;
 mod verify;

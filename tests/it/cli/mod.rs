@@ -5,5 +5,6 @@ mod complete;
 mod contexts;
 mod lists;
 mod scripts;
-mod user;
+mod status;
+pub mod user;
 mod watch;
