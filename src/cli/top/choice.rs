@@ -171,11 +171,11 @@ impl Choice {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
 
     /// What is shown if nothing else is said.
-    pub(in crate::cli::top) fn usual() -> Choice {
+    fn usual() -> Choice {
         Choice {
             by: By::Keys,
             window: Window::Ten,
