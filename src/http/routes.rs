@@ -107,10 +107,9 @@ mod tests {
     };
 
     /// The pages for people, and what each needs. The document does not have them.
-    const PAGES: [(&str, Need); 8] = [
+    const PAGES: [(&str, Need); 7] = [
         ("/", Need::Nothing),
-        ("/assets/status.js", Need::Nothing),
-        ("/assets/style.css", Need::Nothing),
+        ("/assets/{name}", Need::Nothing),
         ("/docs", Need::Right(&[Verb::Observe])),
         ("/docs/{name:.*}", Need::Right(&[Verb::Observe])),
         ("/openapi.json", Need::Right(&[Verb::Observe])),

@@ -7,6 +7,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use actix_web::{HttpRequest, http::header};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use hmac::{Hmac, Mac as _};
 use sha2::Sha256;
@@ -20,6 +21,13 @@ use crate::{
 pub const COOKIE: &str = "tenure";
 /// How long a cookie is good for.
 pub const LIFE: Duration = Duration::from_secs(12 * 3600);
+
+/// The cookie that a request shows, whatever it is worth.
+pub fn shown_cookie(request: &HttpRequest) -> Option<&str> {
+    let headers = request.headers().get_all(header::COOKIE);
+    let mut pairs = headers.filter_map(|value| value.to_str().ok()).flat_map(|all| all.split(';'));
+    pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
+}
 
 /// Makes and reads cookies.
 pub struct Cookies {

@@ -13,7 +13,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 
 use super::{
     connection::{Belongs, Ends},
-    cookie::{COOKIE, Cookies},
+    cookie::{Cookies, shown_cookie},
     identity::{PeerCertificate, PeerUid},
     meter::Meter,
     needs::{Need, Pace, need, pace},
@@ -212,7 +212,7 @@ impl Gatekeeper {
         // Calls by a stream do more than read, although a GET opens it.
         let reads =
             matches!(*request.method(), Method::GET | Method::HEAD) && path_of(request) != STREAM;
-        if let Some(cookie) = cookie(request).filter(|_| reads) {
+        if let Some(cookie) = shown_cookie(request).filter(|_| reads) {
             let now = self.clock.wall_ms();
             return Ok(self.cookies.open(access, cookie, now).map(Shown::once));
         }
@@ -259,13 +259,6 @@ fn shown(request: &HttpRequest) -> Option<&[u8]> {
 /// Notes for the audit log whose call is refused before it has a caller.
 fn acts(request: &HttpRequest, principal: &Principal) {
     request.extensions_mut().insert(Acting(principal.name.clone()));
-}
-
-/// The page's cookie.
-fn cookie(request: &HttpRequest) -> Option<&str> {
-    let headers = request.headers().get_all(header::COOKIE);
-    let mut pairs = headers.filter_map(|value| value.to_str().ok()).flat_map(|all| all.split(';'));
-    pairs.find_map(|pair| pair.trim().strip_prefix(COOKIE)?.strip_prefix('='))
 }
 
 /// The token in `Bearer TOKEN`.

@@ -22,7 +22,7 @@ mod usage;
 mod within;
 
 pub use connection::{Belongs, Ends};
-pub use cookie::{COOKIE, Cookies};
+pub use cookie::{COOKIE, Cookies, shown_cookie};
 pub use identity::{PeerCertificate, PeerUid};
 pub use judge::Gatekeeper;
 pub use needs::{Need, keeps, need, pace};

@@ -1,12 +1,13 @@
-//! Pages for people: the status page and the API page. Neither loads anything from another server.
+//! Pages for people: the page of the coordinator, and the page of its API. Neither loads anything from another server.
 
+mod files;
 mod guarded;
+mod page;
 mod sign_in;
-mod status;
 mod swagger;
 
 use actix_web::web;
 
 pub fn configure(config: &mut web::ServiceConfig) {
-    config.configure(status::configure).configure(sign_in::configure).configure(swagger::configure);
+    config.configure(page::configure).configure(sign_in::configure).configure(swagger::configure);
 }

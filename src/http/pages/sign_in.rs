@@ -1,14 +1,21 @@
-//! Signing in to the status page: a token once, then a cookie that is good for reading alone.
+//! Signing in to the page: a token once, then a cookie that is good for reading alone.
 
-use actix_web::{HttpRequest, HttpResponse, http::header, web};
-use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use actix_web::{
+    HttpRequest, HttpResponse,
+    http::{StatusCode, header},
+    web,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::{
+    access::Verb,
     clock::{Clock as _, SystemClock},
     http::{
-        answer::Problem,
+        answer::{Problem, json},
         app::App,
-        caller::COOKIE,
+        caller::{COOKIE, Caller, shown_cookie},
         request::{Body, Bounded},
     },
 };
@@ -22,6 +29,34 @@ struct SignIn {
 
 impl Bounded for SignIn {
     const MOST: usize = 1024;
+}
+
+/// Who the browser is to this node, and what that principal may do: the page has buttons for that.
+#[derive(Serialize)]
+struct Who<'a> {
+    /// Whether nobody is asked who calls.
+    open: bool,
+    /// The principal; null if the browser has not signed in.
+    name: Option<&'a str>,
+    /// Whether the browser shows a cookie. An order then needs a token beside it.
+    cookie: bool,
+    /// For each verb, the prefixes of the keys to which the principal may do this.
+    may: BTreeMap<&'static str, Vec<&'a str>>,
+}
+
+async fn who(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    let caller = Caller::of(&request);
+    let account = caller.account();
+    let rights = account.into_iter().flat_map(|principal| {
+        Verb::ALL.map(|verb| (verb.as_str(), principal.prefixes(verb).iter().collect()))
+    });
+    let who = Who {
+        open: app.access.is_none(),
+        name: account.map(|principal| &*principal.name),
+        cookie: shown_cookie(&request).is_some(),
+        may: rights.collect(),
+    };
+    json(&request, StatusCode::OK, &who)
 }
 
 async fn sign_in(request: HttpRequest, app: web::Data<App>, body: Body<SignIn>) -> HttpResponse {
@@ -45,5 +80,8 @@ fn set(app: &App, cookie: &str, more: &str) -> HttpResponse {
 
 /// Adds the paths.
 pub fn configure(config: &mut web::ServiceConfig) {
-    config.route("/sign-in", web::post().to(sign_in)).route("/sign-out", web::post().to(sign_out));
+    config
+        .route("/sign-in", web::get().to(who))
+        .route("/sign-in", web::post().to(sign_in))
+        .route("/sign-out", web::post().to(sign_out));
 }

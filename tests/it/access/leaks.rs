@@ -98,7 +98,7 @@ async fn search_all_answers(url: &str, digest: &str) {
             }
         }
     }
-    for path in ["/", "/assets/status.js", "/docs/", "/openapi.json", "/livez", "/readyz", "/no"] {
+    for path in ["/", "/assets/main.js", "/docs/", "/openapi.json", "/livez", "/readyz", "/no"] {
         hidden(path, &by_blind(url, "GET", path, &Value::Null).await, &[]);
     }
 }

@@ -80,14 +80,13 @@ async fn the_own_pages_curl_and_configured_names_are_served() {
 #[tokio::test]
 async fn pages_are_framed_by_nobody_and_secrets_are_not_kept() {
     let server = Server::start();
-    for path in ["/", "/docs/", "/assets/status.js", "/docs/swagger-ui-bundle.js"] {
+    for path in ["/", "/docs/", "/assets/main.js", "/docs/swagger-ui-bundle.js"] {
         let page = server.get(path).await;
         let policy = page.header("content-security-policy").expect("a policy");
-        assert!(
-            policy.contains("frame-ancestors 'none'") && policy.contains("default-src 'self'"),
-            "{policy}"
-        );
-        assert!(!policy.contains("script-src") && !policy.contains("unsafe-eval"), "{policy}");
+        let of = |name: &str| policy.split(';').find_map(|one| one.trim().strip_prefix(name));
+        assert_eq!(of("frame-ancestors "), Some("'none'"), "{policy}");
+        let scripts = of("script-src ").or_else(|| of("default-src "));
+        assert_eq!(scripts, Some("'self'"), "{policy}");
         assert_eq!(page.header("x-content-type-options"), Some("nosniff"), "{path}");
         assert_eq!(page.header("referrer-policy"), Some("no-referrer"), "{path}");
     }

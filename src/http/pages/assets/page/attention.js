@@ -1,0 +1,103 @@
+// What needs a person, on top of everything.
+
+import { get } from "./api.js";
+import { copyButton } from "./copy.js";
+import { announce, badge, h, keyLink, text, thisNode, when } from "./dom.js";
+import { ORDERS } from "./orders.js";
+import { order } from "./order-dialog.js";
+import { person } from "./person.js";
+import { may } from "./rights.js";
+import { link } from "./route.js";
+import { count, host } from "./text.js";
+import { span } from "./time.js";
+
+// How many entries are shown before the person asks for all.
+const FEW = 12;
+
+/** The most urgent words of the title: `3 failed fences`. */
+export function headline(status) {
+  if (!status || status.attention.length === 0) return "";
+  const fences = status.attention.filter((one) => one.kind === "fence-failed");
+  const failed = fences.reduce((sum, one) => sum + (one.key ? 1 : one.count ?? 1), 0);
+  const all = status.attention.length + status.more;
+  return failed ? count(failed, "failed fence", "failed fences") : count(all, "thing needs attention", "things need attention");
+}
+
+const WHERE = {
+  "pool-uneven": () => ["Pools", link("pools")],
+  "node-dead": () => ["Nodes", link("nodes")],
+  "rules-differ": () => ["Nodes", link("nodes")],
+  "address-shared": () => ["Nodes", link("nodes")],
+  "check-failing": ({ owner }) => ["Sessions", link("sessions", { owner })],
+  "expiries-many": () => ["Owners with the most expiries", link("churn", { by: "owners", cause: "expired" })],
+  "fence-failed": ({ key }) => (key ? null : ["Leases with fences", link("leases", { state: "fencing" })]),
+};
+
+/** The block. `show(state)` draws what the node said. */
+export function attentionBlock() {
+  const title = h("h2", { id: "attention-title" }, "Needs attention");
+  const list = h("ul", { class: "attention" });
+  const more = h("button", { type: "button", hidden: true, onclick: () => open() });
+  const element = h("section", { id: "attention", "aria-labelledby": "attention-title" }, title, list, more);
+  let [all, shown, last, told] = [false, new Map(), null, null];
+
+  function open() {
+    all = true;
+    show(last);
+  }
+
+  function show(status) {
+    last = status;
+    const entries = status.attention;
+    const listed = all ? entries : entries.slice(0, FEW);
+    title.textContent = entries.length ? `Needs attention (${entries.length + status.more})` : "Nothing needs attention";
+    element.className = status.severity;
+    const next = new Map(listed.map((one) => {
+      const { for_ms: _, ...same } = one;
+      const stamp = JSON.stringify(same);
+      return [stamp, shown.get(stamp) ?? entry(one)];
+    }));
+    for (const [stamp, item] of shown) if (!next.has(stamp)) item.remove();
+    let place = list.firstElementChild;
+    for (const item of next.values()) {
+      if (item === place) place = place.nextElementSibling;
+      else list.insertBefore(item, place);
+    }
+    shown = next;
+    const left = entries.length - listed.length;
+    more.hidden = left === 0;
+    more.textContent = `Show ${left} more`;
+    const words = headline(status) || "Nothing needs attention";
+    if (told !== null && told !== words) announce(words);
+    told = words;
+  }
+  return { element, show };
+}
+
+function entry(one) {
+  const help = one.help && h("code", {}, one.help);
+  const where = WHERE[one.kind]?.(one);
+  const skips = one.kind === "fence-failed" && one.key && may(person(), "break", one.key);
+  return h("li", { class: one.severity },
+    h("p", {}, badge(one.severity, one.severity === "critical" ? "bad" : "warn"), " ", text(one.says), " ",
+      one.scope === "node" && thisNode()),
+    h("p", { class: "quiet" },
+      one.since && ["since ", when(one.since), one.for_ms > 60000 && ` (${span(one.for_ms)})`, " · "],
+      one.key && ["key ", keyLink(one.key), " · "], one.plugin && ["fence ", text(one.plugin), " · "],
+      one.owner && [one.kind === "fence-failed" ? "former owner " : "owner ", text(one.owner), " · "],
+      one.node && ["node ", text(host(one.node)), " · "],
+      one.waiters ? `${count(one.waiters, "caller waits", "callers wait")} · ` : "", one.kind),
+    h("p", { class: "tools" }, help, help && copyButton(one.help, help), where && h("a", { class: "button", href: where[1] }, where[0]),
+      skips && h("button", { type: "button", onclick: () => skip(one.key) }, `${ORDERS["fence-skip"].label}…`)));
+}
+
+async function skip(key) {
+  const again = () => get(`/v1/leases/${encodeURIComponent(key)}`);
+  try {
+    const lease = await again();
+    if (ORDERS["fence-skip"].fits(lease)) await order("fence-skip", lease, { again });
+    else announce("No fence of the key is pending any more.");
+  } catch (error) {
+    announce(`The lease cannot be read: ${error.message}`);
+  }
+}

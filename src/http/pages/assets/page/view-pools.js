@@ -1,0 +1,69 @@
+// The pools: what each member holds, what its share is, and what is to move.
+
+import { get } from "./api.js";
+import { badge, h, redraw, text } from "./dom.js";
+import { repeat } from "./repeat.js";
+import { link } from "./route.js";
+import { count, grouped, host } from "./text.js";
+
+// A pool shows this many members at most.
+const MOST = 100;
+
+/** A bar: how much a member holds, and a mark where its share ends. */
+function bar({ held, share }, widest) {
+  const part = (number) => `${Math.min(100, (100 * number) / Math.max(1, widest))}%`;
+  const [fill, mark] = [h("i", { class: "fill" }), h("i", { class: "mark" })];
+  fill.style.width = part(held);
+  mark.style.left = part(share);
+  return h("span", { class: `bar ${held > share ? "over" : held < share ? "under" : ""}`, role: "img", "aria-label": `holds ${held} of a share of ${share}` }, fill, mark);
+}
+
+function member(one, widest) {
+  const states = [
+    one.draining && badge("draining", "warn"), one.set_aside && badge("takes none", "warn"),
+    one.handovers > 0 && badge(`${count(one.handovers, "lease", "leases")} to hand over`, "warn"),
+    one.held < one.share && !one.set_aside && h("span", { class: "quiet" }, `${grouped(one.share - one.held)} to come`),
+  ];
+  return h("li", {},
+    h("span", { class: "name" }, h("a", { class: "text", href: link("leases", { session: one.session }), title: one.owner }, text(one.owner))),
+    bar(one, widest),
+    h("span", { class: "n" }, `${grouped(one.held)} of ${grouped(one.share)}`),
+    h("span", { class: "quiet" }, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.node && ` · ${host(one.node)}`, " ", states));
+}
+
+function pool(one) {
+  const members = [...one.members].sort((a, b) => a.owner.localeCompare(b.owner, "en", { numeric: true }));
+  const widest = Math.max(...members.map(({ held, share }) => Math.max(held, share)), 1);
+  const moves = members.reduce((sum, { handovers }) => sum + handovers, 0);
+  const keys = one.keys === null
+    ? "Its keys are not counted: no session joined it."
+    : `${count(one.keys, "key", "keys")}, ${grouped(one.free)} without an owner, ${count(members.length, "member", "members")}`;
+  return h("section", { class: "pool", "aria-label": `Pool ${one.pool}` },
+    h("h2", {}, text(one.pool), " ", one.balance ? badge("balanced", "plain") : h("span", { class: "quiet" }, "not balanced"), " ",
+      moves > 0 && badge(`${count(moves, "move", "moves")} pending`, "warn")),
+    h("p", { class: "quiet" }, keys, " · ", h("a", { href: link("leases", { pool: one.pool }) }, "its leases")),
+    h("ul", { class: "members" }, members.slice(0, MOST).map((each) => member(each, widest))),
+    members.length > MOST && h("p", { class: "quiet" }, `and ${grouped(members.length - MOST)} more: tenure pools ${one.pool}`));
+}
+
+export function open(query) {
+  const list = h("div", { id: "pools" }, h("p", { class: "quiet" }, "loading…"));
+  const says = h("p", { class: "quiet", role: "status" });
+
+  async function work(signal) {
+    try {
+      const { pools } = await get("/v1/pools", signal);
+      const wanted = query.pool ? pools.filter((one) => one.pool === query.pool) : pools;
+      says.textContent = query.pool ? "" : "A bar is what a member holds; the mark on it is its share.";
+      // Those with members first.
+      const sorted = [...wanted].sort((a, b) => (b.members.length > 0) - (a.members.length > 0));
+      redraw(list, JSON.stringify(sorted), () => (sorted.length ? sorted.map(pool) : h("p", { class: "quiet" }, "There is no such pool.")));
+    } catch (error) {
+      if (!signal.aborted) says.textContent = `Not up to date: ${error.message}`;
+    }
+  }
+  const loop = repeat(work, (took) => Math.max(3000, 20 * took));
+  const element = h("section", { "aria-labelledby": "pools-title" }, h("h1", { id: "pools-title" }, "Pools"),
+    query.pool && h("p", {}, h("a", { href: link("pools") }, "All pools")), says, list);
+  return { element, title: "Pools", close: () => loop.stop() };
+}
