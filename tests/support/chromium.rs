@@ -27,7 +27,7 @@ use super::{
 const BY_PIPES: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
 
 /// Some defences of the browser itself are off, so that what is left is the coordinator's.
-const FLAGS: [&str; 19] = [
+const FLAGS: [&str; 20] = [
     "--headless",
     "--remote-debugging-pipe",
     "--no-sandbox",
@@ -45,6 +45,7 @@ const FLAGS: [&str; 19] = [
     "--disable-breakpad",
     "--disable-background-timer-throttling",
     "--disable-renderer-backgrounding",
+    "--disable-backgrounding-occluded-windows",
     "--password-store=basic",
     "--disable-features=LocalNetworkAccessChecks,BlockInsecurePrivateNetworkRequests,HttpsUpgrades,\
      HttpsFirstBalancedModeAutoEnable,OptimizationHints,Translate,MediaRouter",
@@ -102,15 +103,40 @@ impl Chromium {
 
     /// A new tab with this page, which is loaded.
     pub async fn open(&mut self, url: &str) -> Tab {
-        let made = self.order(None, "Target.createTarget", &json!({ "url": url })).await;
+        let tab = self.attached(&json!({ "url": url })).await;
+        let loaded = "document.readyState === 'complete' && location.href !== 'about:blank'";
+        self.until(&tab, loaded).await;
+        tab
+    }
+
+    /// A new tab with this page, which is loaded, in a window of its own: it is seen while others are. In every page of
+    /// the tab, the script runs before the page's own.
+    pub async fn open_watched(&mut self, url: &str, script: &str) -> Tab {
+        let blank = json!({ "url": "about:blank", "newWindow": true });
+        let tab = self.attached(&blank).await;
+        self.tell(&tab, "Page.enable", &json!({})).await;
+        let source = json!({ "source": script });
+        self.tell(&tab, "Page.addScriptToEvaluateOnNewDocument", &source).await;
+        self.tell(&tab, "Page.navigate", &json!({ "url": url })).await;
+        let loaded = "document.readyState === 'complete' && location.href !== 'about:blank'";
+        self.until(&tab, loaded).await;
+        tab
+    }
+
+    /// Gives the page in a tab an order of the DevTools protocol, such as `Emulation.setEmulatedMedia`.
+    pub async fn tell(&mut self, tab: &Tab, method: &str, params: &Value) -> Value {
+        let told = self.order(Some(tab), method, params).await;
+        told.unwrap_or_else(|why| panic!("{method}: {why}"))
+    }
+
+    /// A new tab to which orders can be given.
+    async fn attached(&mut self, wanted: &Value) -> Tab {
+        let made = self.order(None, "Target.createTarget", wanted).await;
         let target = made.expect("a tab")["targetId"].as_str().expect("targetId").to_owned();
         let attach = json!({ "targetId": target, "flatten": true });
         let attached = self.order(None, "Target.attachToTarget", &attach).await;
         let session = attached.expect("a session")["sessionId"].as_str().expect("id").to_owned();
-        let tab = Tab { target, session };
-        let loaded = "document.readyState === 'complete' && location.href !== 'about:blank'";
-        self.until(&tab, loaded).await;
-        tab
+        Tab { target, session }
     }
 
     /// Closes a tab. What its page had open ends.

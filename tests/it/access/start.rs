@@ -36,6 +36,8 @@ async fn the_page_gets_a_cookie_for_a_token_and_the_cookie_only_reads() {
     assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict"), "{set}");
     let cookie = set.split(';').next().expect("a pair").to_owned();
     assert!(!cookie.contains("reader"), "the token is not in it: {cookie}");
+    let stranger = guarded.get("", "/sign-in").await.ok();
+    assert_eq!(stranger, json!({ "open": false, "name": null, "cookie": false, "may": {} }));
     let call = async |method: &str, path: &str, cookie: &str, body: &[u8]| {
         let mut connection = Connection::open(guarded.server.addr).await;
         connection.call(method, path, &[("Cookie", &format!("a=b; {cookie}"))], body).await
@@ -43,6 +45,10 @@ async fn the_page_gets_a_cookie_for_a_token_and_the_cookie_only_reads() {
     for path in ["/v1/leases", "/v1/nodes", "/metrics", "/v1/info"] {
         assert_eq!(call("GET", path, &cookie, b"").await.status, 200, "{path}");
     }
+    // The page has buttons for what this principal may do.
+    let who = call("GET", "/sign-in", &cookie, b"").await.ok();
+    assert_eq!((&who["open"], &who["name"]), (&json!(false), &json!("reader")));
+    assert_eq!((&who["cookie"], &who["may"]["break"]), (&json!(true), &json!([""])));
     let body = json!({ "key": "k", "owner": "w", "ttl_ms": 1000 }).to_string();
     call("POST", "/v1/acquire", &cookie, body.as_bytes()).await.problem(401, "unauthenticated");
     // A stream does more than read.

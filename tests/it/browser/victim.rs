@@ -166,9 +166,7 @@ impl Victim {
 
 /// Waits until the coordinator's page shows the lease.
 pub async fn shows_the_lease(browser: &mut Chromium, tab: &Tab) {
-    let shown = format!(
-        "document.getElementById('leases')?.textContent.includes({}) === true",
-        json!(HELD)
-    );
+    let shown =
+        format!("document.getElementById('main')?.textContent.includes({}) === true", json!(HELD));
     browser.until(tab, &shown).await;
 }

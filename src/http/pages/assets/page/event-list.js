@@ -4,14 +4,14 @@ import { badge, h, keyLink, text, when } from "./dom.js";
 import { Feed } from "./feed.js";
 import { tone } from "./kinds.js";
 import { table } from "./table.js";
-import { grouped, host } from "./text.js";
+import { host } from "./text.js";
 
 const COLUMNS = [
   { title: "When", kind: "short", cell: ({ time }) => when(time) },
   { title: "Change", kind: "short", cell: ({ kind }) => badge(kind, tone(kind)) },
   { title: "Key", kind: "long", cell: ({ data }) => data.key && keyLink(data.key) },
   { title: "Owner", cell: ({ data }) => data.owner && text(data.owner) },
-  { title: "Token", kind: "n", cell: ({ data }) => (data.token ? grouped(data.token) : "") },
+  { title: "Token", kind: "n", cell: ({ data }) => (data.token ? String(data.token) : "") },
   { title: "Before", cell: ({ data }) => data.previous && text(data.previous.owner) },
   { title: "Why", cell: ({ data }) => data.reason && text(data.reason) },
   { title: "Ordered by", cell: ({ data }) => data.actor && text(data.actor) },

@@ -19,7 +19,7 @@ export function order(name, subject, { again } = {}) {
   const token = tokenField();
   const says = h("p", { role: "alert", class: "says" });
   const submit = h("button", { class: "strong", value: "order" }, label);
-  const close = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
+  const close = h("button", { type: "button", class: "order-close", onclick: () => dialog.close() }, "Cancel");
   const inputs = fields.map(field);
   const form = h("form", { onsubmit: send, oninput: draw, autocomplete: "off" }, inputs, sure, token, says,
     h("div", { class: "tools" }, submit, close));
@@ -40,10 +40,12 @@ export function order(name, subject, { again } = {}) {
     sure.hidden = !certain;
     sure.lastElementChild.textContent = certain ?? "";
     const missing = fields.some(({ name: one, required }) => required && !given[one]);
+    const secret = token.querySelector("input[name=token]");
+    const unsigned = !token.hidden && !secret.value.trim();
     const verb = ORDERS[name].verb(given);
     const allowed = may(person(), verb, keyOf(ORDERS[name], subject));
     submit.title = allowed ? "" : `This needs the right “${verb}”, which ${shown(person()?.name)} lacks.`;
-    submit.disabled = busy || done || missing || !allowed || (certain && !sure.firstElementChild.checked);
+    submit.disabled = busy || done || missing || unsigned || !allowed || (certain && !sure.firstElementChild.checked);
     if (!allowed) says.textContent = submit.title;
     else if (says.dataset.kind !== "answer") says.textContent = "";
   }

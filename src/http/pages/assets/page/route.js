@@ -14,8 +14,9 @@ export const VIEWS = [
 /** The view and the query of a hash such as `#/leases?prefix=jobs%2F`. An unknown view is the overview. */
 export function parse(hash) {
   const [path, query = ""] = String(hash).replace(/^#\/?/, "").split(/\?(.*)/s);
-  const known = path === "lease" || VIEWS.some(([name]) => name === path);
-  return { view: known ? path : "overview", query: Object.fromEntries(new URLSearchParams(known ? query : "")) };
+  const view = path || "overview";
+  const known = view === "lease" || VIEWS.some(([name]) => name === view);
+  return { view: known ? view : "overview", query: Object.fromEntries(new URLSearchParams(known ? query : "")) };
 }
 
 /** The hash of a view with this query. What is empty is left out. */

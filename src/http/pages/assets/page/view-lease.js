@@ -13,7 +13,7 @@ import { repeat } from "./repeat.js";
 import { may } from "./rights.js";
 import { link } from "./route.js";
 import { table } from "./table.js";
-import { count, grouped, host, shown } from "./text.js";
+import { count, host, shown } from "./text.js";
 import { tick } from "./ticks.js";
 import { span } from "./time.js";
 import { timeLeft } from "./view-leases.js";
@@ -26,7 +26,7 @@ const KEY_ORDERS = ["revoke", "transfer", "pin", "unpin", "fence-skip", "forget"
 
 const TENURES = [
   { title: "Owner", kind: "long", cell: ({ owner }) => text(owner) },
-  { title: "Token", kind: "n", cell: ({ token }) => grouped(token) },
+  { title: "Token", kind: "n", cell: ({ token }) => String(token) },
   { title: "Began", kind: "short", cell: ({ began }) => when(began) ?? h("span", { class: "quiet" }, "before what is kept") },
   { title: "Held for", kind: "short", cell: ({ held_ms: ms }) => span(ms) || "unknown" },
   { title: "Ended", kind: "short", cell: ({ end, ended }) => (end ? [badge(end, tone(end)), " ", when(ended)] : badge("goes on", "good")) },
@@ -48,7 +48,7 @@ function facts(lease, reasons) {
     ["State", [badge(lease.state), lease.pinned && h("span", { class: "chip" }, "pinned")]],
     ["Owner", lease.owner ? text(lease.owner) : h("span", { class: "quiet" }, "nobody")],
     lease.offered_to && ["Reserved for", text(lease.offered_to)],
-    ["Token", lease.token ? `${grouped(lease.token)}${lease.state === "held" ? "" : " (the last one)"}` : "none yet"],
+    ["Token", lease.token ? `${lease.token}${lease.state === "held" ? "" : " (the last one)"}` : "none yet"],
     lease.state === "held" && ["Held since", when(lease.acquired_at)],
     ["Time left", timeLeft(lease) || "does not end by itself"],
     lease.ttl_ms && ["Ttl", span(lease.ttl_ms)],

@@ -40,7 +40,7 @@ const COLUMNS = [
     ],
   },
   { title: "Owner", cell: ({ owner, offered_to: to }) => (owner || to) && text(owner ?? `for ${to}`) },
-  { title: "Token", kind: "n", cell: ({ token }) => grouped(token) },
+  { title: "Token", kind: "n", cell: ({ token }) => String(token) },
   { title: "Since", kind: "short", cell: ({ acquired_at: at, state }) => state !== "free" && when(at) },
   { title: "Time left", cell: timeLeft },
   { title: "Waiting", kind: "n", cell: ({ waiters }) => (waiters ? grouped(waiters) : "") },
