@@ -20,6 +20,7 @@ mod embedded;
 mod idle;
 mod line;
 mod overload;
+mod pages;
 mod parked;
 mod probe;
 mod reconnects;

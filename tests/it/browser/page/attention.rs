@@ -3,7 +3,10 @@
 use serde_json::json;
 
 use super::shown::Page;
-use crate::support::harness::{Server, eventually};
+use crate::{
+    access::cast::{Guarded, principal},
+    support::harness::{Server, eventually},
+};
 
 /// A plugin whose fences fail, for the keys below `f/`. Their former owners must be shut out before the next grant.
 const FAILING: &str = r#"
@@ -64,6 +67,21 @@ async fn failed_fences_are_on_top_and_one_is_skipped_from_there() {
         page.count("#leases tbody tr:not(.nothing)").await == 2.0
     })
     .await;
+}
+
+#[tokio::test]
+async fn who_may_not_see_it_is_told_so() {
+    let may = r#"{ verb = "read", prefix = "jobs/" }"#;
+    let guarded = Guarded::start(&[principal("reader", may)], &[]);
+    let mut page = Page::open(&guarded.server, "").await;
+    page.until("!document.getElementById('sign-in').hidden").await;
+    page.fill("#sign-in input", "reader").await;
+    page.click("#sign-in button").await;
+    page.shows("#attention", "that needs the right “observe”").await;
+    page.shows("#link", "connected").await;
+    page.go("#/leases").await;
+    page.shows("#leases", "Nobody holds a lease").await;
+    page.is_clean().await;
 }
 
 #[tokio::test]

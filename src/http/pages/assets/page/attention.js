@@ -9,7 +9,6 @@ import { person } from "./person.js";
 import { may } from "./rights.js";
 import { link } from "./route.js";
 import { count, host } from "./text.js";
-import { span } from "./time.js";
 
 // How many entries are shown before the person asks for all.
 const FEW = 12;
@@ -35,7 +34,7 @@ const WHERE = {
 
 /** The block. `show(state)` draws what the node said. */
 export function attentionBlock() {
-  const title = h("h2", { id: "attention-title" }, "Needs attention");
+  const title = h("h2", { id: "attention-title" }, "Needs attention: not known yet");
   const list = h("ul", { class: "attention" });
   const more = h("button", { type: "button", hidden: true, onclick: () => open() });
   const element = h("section", { id: "attention", "aria-labelledby": "attention-title" }, title, list, more);
@@ -71,23 +70,29 @@ export function attentionBlock() {
     if (told !== null && told !== words) announce(words);
     told = words;
   }
-  return { element, show };
+  /** Says why nothing is known. */
+  function refuse(why) {
+    title.textContent = why;
+  }
+  return { element, show, refuse };
 }
 
 function entry(one) {
-  const help = one.help && h("code", {}, one.help);
+  // What leads to the command, and the command.
+  const [, before, command] = /^(.*?)(tenure (?!access)[a-z-]+ .+)?$/s.exec(one.help ?? "");
+  const code = command && h("code", {}, command);
   const where = WHERE[one.kind]?.(one);
   const skips = one.kind === "fence-failed" && one.key && may(person(), "break", one.key);
   return h("li", { class: one.severity },
     h("p", {}, badge(one.severity, one.severity === "critical" ? "bad" : "warn"), " ", text(one.says), " ",
       one.scope === "node" && thisNode()),
     h("p", { class: "quiet" },
-      one.since && ["since ", when(one.since), one.for_ms > 60000 && ` (${span(one.for_ms)})`, " · "],
+      one.since && ["since ", when(one.since), " · "],
       one.key && ["key ", keyLink(one.key), " · "], one.plugin && ["fence ", text(one.plugin), " · "],
       one.owner && [one.kind === "fence-failed" ? "former owner " : "owner ", text(one.owner), " · "],
       one.node && ["node ", text(host(one.node)), " · "],
       one.waiters ? `${count(one.waiters, "caller waits", "callers wait")} · ` : "", one.kind),
-    h("p", { class: "tools" }, help, help && copyButton(one.help, help), where && h("a", { class: "button", href: where[1] }, where[0]),
+    h("p", { class: "tools" }, before && h("span", { class: "quiet" }, before), code, code && copyButton(command, code), where && h("a", { class: "button", href: where[1] }, where[0]),
       skips && h("button", { type: "button", onclick: () => skip(one.key) }, `${ORDERS["fence-skip"].label}…`)));
 }
 

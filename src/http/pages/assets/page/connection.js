@@ -36,8 +36,7 @@ async function look(signal) {
   try {
     // Whoever may not observe still wants to know whether the node answers.
     const answer = await get(mayObserve ? "/v1/status" : "/livez", signal, true);
-    if (mayObserve) state.status = answer;
-    state.refused = null;
+    if (mayObserve) Object.assign(state, { status: answer, refused: null });
     found();
   } catch (error) {
     if (signal.aborted) return;

@@ -50,24 +50,30 @@ export function badge(word, tone = word) {
   return h("span", { class: `badge ${tone}` }, h("span", { "aria-hidden": "true" }, SIGNS[tone] ?? "·"), ` ${shown(word)}`);
 }
 
+/** Writes a message, unless it is there: whoever listens to the page is not told the same again. */
+export function say(element, message) {
+  if (element.textContent !== message) element.textContent = message;
+}
+
 /** Puts children in the place of others. */
 export function replace(element, ...children) {
   element.replaceChildren(...filled(children));
 }
 
+const stamps = new WeakMap();
+
 /**
  * Draws children anew if what they show has changed. The focus stays on the link with the same address.
  */
 export function redraw(element, stamp, make) {
-  if (element.dataset.stamp === stamp) return;
-  element.dataset.stamp = stamp;
+  if (stamps.get(element) === stamp) return;
+  stamps.set(element, stamp);
   const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-  replace(element, make());
+  replace(element, [make()]);
   if (focused) [...element.querySelectorAll("a")].find((one) => one.getAttribute("href") === focused)?.focus();
 }
 
 /** A short message for screen readers. */
 export function announce(message) {
-  const place = $("announce");
-  if (place.textContent !== message) place.textContent = message;
+  say($("announce"), message);
 }

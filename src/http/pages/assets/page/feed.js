@@ -9,6 +9,7 @@ import { leaveSlot, takeSlot } from "./slots.js";
 const BATCH_MS = 250;
 const POLL_MS = 5000;
 const AGAIN_MS = 2000;
+const REFUSED_MS = 60000;
 // A pause that is longer than this is not caught up with: the last events are read anew.
 const STALE_MS = 30000;
 // A batch has this many events at most, the latest: no list shows more.
@@ -78,7 +79,9 @@ export class Feed {
       if (mayStream) this.#stream(isMine);
       else await this.#poll(isMine);
     } catch (error) {
-      if (isMine()) this.#later(error.retryAfterMs ?? AGAIN_MS);
+      if (!isMine()) return;
+      if (error.status === 403) this.#say("not allowed");
+      this.#later(error.status === 403 ? REFUSED_MS : error.retryAfterMs ?? AGAIN_MS);
     }
   }
 

@@ -3,7 +3,7 @@
 import { get, on } from "./api.js";
 import { attentionBlock, headline } from "./attention.js";
 import { connect, disconnect, watch } from "./connection.js";
-import { $, announce, badge, h, replace, text } from "./dom.js";
+import { $, announce, badge, h, redraw, replace, say, text } from "./dom.js";
 import { listen } from "./keys.js";
 import { person, recognise, signIn, signOut } from "./person.js";
 import { refresh } from "./repeat.js";
@@ -74,13 +74,16 @@ function draw(state) {
   const isLost = lostSince !== null;
   document.body.classList.toggle("lost", isLost);
   $("lost").hidden = !isLost;
-  if (isLost) $("lost").textContent = `No answer since ${time(lostSince)}: ${why}. What you see is from before. Trying again…`;
-  replace($("link"), isLost ? badge("no answer", "bad") : refused && refused.status !== 403 ? badge(refused.code || "refused", "bad") : badge("connected", "good"));
+  if (isLost) say($("lost"), `No answer since ${time(lostSince)}: ${why}. What you see is from before. Trying again…`);
+  const refuses = refused && refused.status !== 403;
+  const [word, tone] = isLost ? ["no answer", "bad"] : refuses ? [refused.code || "refused", "bad"] : ["connected", "good"];
+  redraw($("link"), word, () => badge(word, tone));
   $("link").title = refused ? shown(refused.message) : "";
   const words = headline(status);
   $("alarm").hidden = !words;
-  replace($("alarm"), words && badge(words, status.severity === "critical" ? "bad" : "warn"));
+  redraw($("alarm"), words, () => words && badge(words, status.severity === "critical" ? "bad" : "warn"));
   if (status) attention.show(status);
+  else if (refused) attention.refuse(refused.status === 403 ? "You may not see what needs attention: that needs the right “observe”." : refused.message);
   entitle();
 }
 

@@ -75,11 +75,14 @@ export function plot({ title, unit, hint, lines, write, ofNode }) {
     replace(rows, h("table", { class: "plain" }, h("thead", {}, head), h("tbody", {}, body.reverse())));
   }
 
-  const sized = new ResizeObserver(() => {
+  // In the next frame: the size of the legend may follow that of the plot.
+  const sized = new ResizeObserver(() => requestAnimationFrame(fit));
+  function fit() {
     const width = canvas.clientWidth;
-    if (drawn && width && Math.abs(width - drawn.width) > 1) drawn.setSize({ width, height: HEIGHT });
-    else if (!drawn) draw();
-  });
+    if (closed || !width) return;
+    if (!drawn) draw();
+    else if (Math.abs(width - drawn.width) > 1) drawn.setSize({ width, height: HEIGHT });
+  }
   sized.observe(canvas);
   const scheme = matchMedia("(prefers-color-scheme: dark)");
   scheme.addEventListener("change", again);

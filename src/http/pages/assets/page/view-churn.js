@@ -1,7 +1,7 @@
 // What changed most: keys, owners or pools.
 
 import { get } from "./api.js";
-import { badge, h, keyLink, text } from "./dom.js";
+import { badge, h, keyLink, say, text } from "./dom.js";
 import { path } from "./filters.js";
 import { KINDS, tone } from "./kinds.js";
 import { repeat } from "./repeat.js";
@@ -48,9 +48,9 @@ export function open(query, go) {
       const top = await get(path("/v1/top", { by, window, cause, limit: 50 }), signal);
       list.fill(top.rows.map((row) => ({ ...row, by: top.by })), ({ name }) => name, "Nothing changed in this time.");
       const others = top.others_at_most ? `Whatever is not listed changed ${grouped(top.others_at_most)} times at most.` : "All are listed.";
-      says.textContent = `The last ${span(top.covers_ms)}, of the whole store as far as this node heard. ${others}`;
+      say(says, `The last ${span(top.covers_ms)}, of the whole store as far as this node heard. ${others}`);
     } catch (error) {
-      if (!signal.aborted) says.textContent = `Not up to date: ${error.message}`;
+      if (!signal.aborted) say(says, `Not up to date: ${error.message}`);
     }
   }
   list.clear("loading…");

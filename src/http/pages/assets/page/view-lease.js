@@ -2,7 +2,7 @@
 
 import { Refused, get } from "./api.js";
 import { watch } from "./connection.js";
-import { badge, h, replace, text, when } from "./dom.js";
+import { badge, h, replace, say, text, when } from "./dom.js";
 import { eventTable } from "./event-list.js";
 import { Feed, told } from "./feed.js";
 import { path } from "./filters.js";
@@ -86,7 +86,7 @@ export function open(query, go) {
         get(leasePath(key), signal), get(path("/v1/history", { key, limit: 40 }), signal),
       ]);
       lease = found;
-      says.textContent = "";
+      say(says, "");
       draw();
       past.fill(history.tenures, ({ token, began }) => `${token} ${began}`, "No tenure is told of by the events that are kept.");
       list.fill(history.events.map(told), ({ id }) => id, "No event of the key is kept.");
@@ -94,7 +94,7 @@ export function open(query, go) {
     } catch (error) {
       if (signal.aborted) return;
       const unknown = error instanceof Refused && error.code === "unknown-key";
-      says.textContent = unknown ? "The store has no record of this key." : `Not up to date: ${error.message}`;
+      say(says, unknown ? "The store has no record of this key." : `Not up to date: ${error.message}`);
       if (unknown && !lease) past.clear("");
     }
   }

@@ -1,7 +1,7 @@
 // The leases: searched by the node, page by page. The query is in the address.
 
 import { get } from "./api.js";
-import { announce, badge, h, keyLink, text, until, when } from "./dom.js";
+import { announce, badge, h, keyLink, say, text, until, when } from "./dom.js";
 import { Feed } from "./feed.js";
 import { STATES, concerns, eventsFilter, leasesPath, statesOf, statesText } from "./filters.js";
 import { repeat } from "./repeat.js";
@@ -72,7 +72,7 @@ export function open(query, go) {
     tick(list.element);
     turn(previous, page.previous && { ...query, after: "", before: page.previous });
     turn(next, page.next && { ...query, before: "", after: page.next });
-    says.textContent = `${count(page.leases.length, "lease", "leases")} on this page${page.next ? ", more follow" : ""}`;
+    say(says, `${count(page.leases.length, "lease", "leases")} on this page${page.next ? ", more follow" : ""}`);
   };
   list.clear("loading…");
   const loop = repeat(work, (took) => Math.max(lately ? SOON : CALM, 20 * took));
@@ -120,7 +120,7 @@ async function read(query, signal, says) {
     return await get(leasesPath(query), signal);
   } catch (error) {
     if (!signal.aborted) {
-      says.textContent = `Not up to date: ${error.message}`;
+      say(says, `Not up to date: ${error.message}`);
       announce(says.textContent);
     }
     return null;

@@ -1,7 +1,7 @@
 // The nodes of the store.
 
 import { get } from "./api.js";
-import { badge, h, text, until } from "./dom.js";
+import { badge, h, say, text, until } from "./dom.js";
 import { repeat } from "./repeat.js";
 import { table } from "./table.js";
 import { grouped, host } from "./text.js";
@@ -47,9 +47,9 @@ export function open(query, go) {
       list.fill(shown, ({ incarnation, url }) => `${incarnation} ${url}`, "No node is known.");
       tick(list.element);
       gone.textContent = `Also those that left or died (${nodes.filter((node) => !lives(node)).length})`;
-      says.textContent = "";
+      say(says, "");
     } catch (error) {
-      if (!signal.aborted) says.textContent = error.status === 403 ? "You may not see the nodes: that needs the right “observe”." : `Not up to date: ${error.message}`;
+      if (!signal.aborted) say(says, error.status === 403 ? "You may not see the nodes: that needs the right “observe”." : `Not up to date: ${error.message}`);
     }
   }
   list.clear("loading…");

@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { watch } from "./connection.js";
-import { badge, h, redraw, text, thisNode } from "./dom.js";
+import { badge, h, redraw, say, text, thisNode } from "./dom.js";
 import { eventList } from "./event-list.js";
 import { CAUSES, tone } from "./kinds.js";
 import { plot } from "./plots.js";
@@ -60,10 +60,10 @@ export function open(query, go) {
   const loop = repeat(async (signal) => {
     try {
       const series = await get(`/v1/status/series?step=${step}`, signal);
-      says.textContent = "";
+      say(says, "");
       for (const { show, of } of plots) show(of(series));
     } catch (error) {
-      if (!signal.aborted) says.textContent = `Not up to date: ${error.message}`;
+      if (!signal.aborted) say(says, `Not up to date: ${error.message}`);
     }
   }, () => (step === "5s" ? 5000 : 15000));
 

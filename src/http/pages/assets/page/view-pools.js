@@ -1,7 +1,7 @@
 // The pools: what each member holds, what its share is, and what is to move.
 
 import { get } from "./api.js";
-import { badge, h, redraw, text } from "./dom.js";
+import { badge, h, redraw, say, text } from "./dom.js";
 import { repeat } from "./repeat.js";
 import { link } from "./route.js";
 import { count, grouped, host } from "./text.js";
@@ -54,12 +54,12 @@ export function open(query) {
     try {
       const { pools } = await get("/v1/pools", signal);
       const wanted = query.pool ? pools.filter((one) => one.pool === query.pool) : pools;
-      says.textContent = query.pool ? "" : "A bar is what a member holds; the mark on it is its share.";
+      say(says, query.pool ? "" : "A bar is what a member holds; the mark on it is its share.");
       // Those with members first.
       const sorted = [...wanted].sort((a, b) => (b.members.length > 0) - (a.members.length > 0));
       redraw(list, JSON.stringify(sorted), () => (sorted.length ? sorted.map(pool) : h("p", { class: "quiet" }, "There is no such pool.")));
     } catch (error) {
-      if (!signal.aborted) says.textContent = `Not up to date: ${error.message}`;
+      if (!signal.aborted) say(says, `Not up to date: ${error.message}`);
     }
   }
   const loop = repeat(work, (took) => Math.max(3000, 20 * took));

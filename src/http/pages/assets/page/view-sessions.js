@@ -1,7 +1,7 @@
 // The sessions: who holds leases by a heartbeat of its own.
 
 import { get } from "./api.js";
-import { h, text, until, when } from "./dom.js";
+import { h, say, text, until, when } from "./dom.js";
 import { sessionsPath } from "./filters.js";
 import { ORDERS } from "./orders.js";
 import { order } from "./order-dialog.js";
@@ -51,13 +51,13 @@ export function open(query, go) {
       const page = await get(sessionsPath(query), signal);
       list.fill(page.sessions, ({ digest }) => digest, query.owner ? "No session has this owner." : "No session is open.");
       tick(list.element);
-      says.textContent = `${count(page.sessions.length, "session", "sessions")} on this page`;
+      say(says, `${count(page.sessions.length, "session", "sessions")} on this page`);
       first.hidden = !query.after;
       first.setAttribute("href", link("sessions", { owner: query.owner }));
       next.hidden = !page.next;
       if (page.next) next.setAttribute("href", link("sessions", { owner: query.owner, after: page.next }));
     } catch (error) {
-      if (!signal.aborted) says.textContent = `Not up to date: ${error.message}`;
+      if (!signal.aborted) say(says, `Not up to date: ${error.message}`);
     }
   }
   list.clear("loading…");
