@@ -63,7 +63,7 @@ impl StoreArgs {
         let (store, checks) = args.check().await;
         let ok = checks.iter().all(|check| check.result != Grade::Failed);
         let whole = Verified { ok, store, checks: &checks };
-        output.list(&whole, &checks, &HEADING, row)?;
+        output.list("checks", &whole, &checks, &HEADING, row)?;
         Ok(if ok { Exit::Done } else { Exit::Other })
     }
 }

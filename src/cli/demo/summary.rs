@@ -74,7 +74,7 @@ fn woken(out: &mut String, loss: &Loss) -> fmt::Result {
         "\n{name} checked its {count} leases, and was paused for {pause:.1} s. Others took its\n\
          shards over. It woke up, and finished the writes that it had begun:\n"
     )?;
-    writeln!(out, "            {:<33}  {}", "a table that checks tokens", "one that does not")
+    writeln!(out, "            {:<33}  one that does not", "a table that checks tokens")
 }
 
 /// A late write, in both tables side by side.

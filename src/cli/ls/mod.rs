@@ -119,7 +119,7 @@ impl LsArgs {
             return Ok(Exit::Done);
         }
         let (leases, next) = self.listed(context).await?;
-        let found = Leases { leases, next };
+        let found = Leases { leases, next, previous: None };
         let columns = columns(output.format == Format::Wide, &found.leases);
         let headings: Vec<&str> = columns.iter().map(|column| column.heading).collect();
         let now = when::now_ms();

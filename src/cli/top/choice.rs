@@ -158,7 +158,7 @@ impl Choice {
         // Sorting keeps the order of equal rows, so the comparison that counts least comes first.
         rows.sort_by(|a, b| a.name.cmp(&b.name));
         if self.sort != SortBy::Name {
-            rows.sort_by(|a, b| most(a).cmp(&most(b)));
+            rows.sort_by_key(|row| most(row));
         }
         if self.sort == SortBy::Pool {
             rows.sort_by(|a, b| a.pool.cmp(&b.pool));

@@ -57,10 +57,10 @@ impl Trace {
     /// Sets an attribute of the span. Of a span that has ended, nothing changes.
     pub fn note(&self, name: &'static str, value: impl Into<Value>) {
         let mut attributes = self.attributes();
-        match attributes.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = value.into(),
-            None if attributes.len() < ATTRIBUTES => attributes.push((name, value.into())),
-            None => {}
+        if let Some((_, known)) = attributes.iter_mut().find(|(known, _)| *known == name) {
+            *known = value.into();
+        } else if attributes.len() < ATTRIBUTES {
+            attributes.push((name, value.into()));
         }
     }
 

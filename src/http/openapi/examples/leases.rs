@@ -112,7 +112,7 @@ fn looks() -> Vec<Call> {
         Call::plain(
             ["list_leases", "of-a-session"],
             "A lease that a session keeps",
-            LeaseList { leases: vec![under], next: None },
+            LeaseList { leases: vec![under], next: None, previous: None },
         ),
     ]
 }
