@@ -20,7 +20,7 @@ use super::{
     quotas::{self, Quotas},
     runtime::{
         bus::Bus, cells::CellEntry, followers::Followers, inbox::Inbox, outcomes::Outcomes,
-        registry::Registry, stranded::Stranded, traced_changes::TracedChanges,
+        registry::Registry, stuck::Stuck, traced_changes::TracedChanges,
     },
     sessions::{SessionService, Sessions},
 };
@@ -50,7 +50,7 @@ pub struct Coordinator {
     /// Who follows single tenures.
     pub followers: Arc<Followers>,
     /// Keys that nobody holds although callers wait for them.
-    pub stranded: Stranded,
+    pub stuck: Stuck,
     /// Keys that this node forgot, until their records are removed.
     pub(crate) forgotten: Arc<Forgotten>,
     /// Grants whose callers left before they were told.
@@ -119,7 +119,7 @@ impl Coordinator {
             subscriptions: ArcSwap::from_pointee(subscriptions),
             bus,
             followers: Arc::default(),
-            stranded: Stranded::default(),
+            stuck: Stuck::default(),
         }
     }
 

@@ -58,7 +58,7 @@ pub use runtime::{
     fence::{Fence, FenceOutcome, Report},
     followers::{Ear, Followers, MAX_FOLLOWED, News},
     registry::{Registry, Unreachable},
-    stranded::Stranded,
+    stuck::Stuck,
     topics::Topics,
     watch,
 };

@@ -134,7 +134,9 @@ impl Manager {
     /// # Errors
     /// [`CallError`] when the store cannot be read.
     pub async fn list(&self, filter: &Filter) -> Result<Listing, CallError> {
-        let mut listing = Listing::default();
+        // A page without leases leads back too: a zero byte is in no key, so the page before ends with `after`.
+        let previous = filter.after.as_ref().map(|after| format!("{after}\0"));
+        let mut listing = Listing { previous, ..Listing::default() };
         let within = filter.within.as_ref();
         let mut scan = self.scan(filter.pool.clone(), &filter.prefix, filter.after.clone(), within);
         while scan.looked_at < SCAN_MAX {

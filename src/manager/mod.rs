@@ -15,6 +15,7 @@ mod ask;
 mod availability;
 mod checks;
 mod cloud_event;
+mod count;
 pub(crate) mod engine;
 mod error;
 mod events;
@@ -30,7 +31,6 @@ mod pools;
 mod quotas;
 mod recent;
 mod sessions;
-mod survey;
 mod under_session;
 mod unheard;
 mod waiting;
@@ -58,6 +58,7 @@ pub(crate) use cloud_event::{CloudEvent, Setting, cloud_event, store_tag};
 pub(crate) use cloud_event::{read_cursor, write_cursor};
 #[cfg(feature = "testing")]
 pub use cloud_event::{read_cursor, write_cursor};
+pub(crate) use count::CountedKeys;
 pub use engine::{StartError, Tenure};
 pub use error::{AcquireError, AdminError, CallError, HolderError, Home, Invalid, SessionError};
 pub use follow::{Follower, Notice};
@@ -66,11 +67,10 @@ pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
 pub(crate) use past::{Past, Tenure as PastTenure};
 pub use pools::PoolShown;
-pub(crate) use recent::{FailedFence, FailedFences, StrandedKey, StrandedKeys, UnevenPool};
+pub(crate) use recent::{FailedFence, FailedFences, StuckKey, StuckKeys, UnevenPool};
 #[cfg(feature = "testing")]
 pub(crate) use sessions::check_progress;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
-pub(crate) use survey::Surveyed;
 
 use crate::{
     actor::{Coordinator, Node, watch},
@@ -104,7 +104,7 @@ pub struct Manager {
     /// This node among the others, if the store is shared.
     node: Option<Arc<Node>>,
     /// How many keys are in each state.
-    survey: Arc<survey::Survey>,
+    counter: Arc<count::KeyCounter>,
 }
 
 impl Manager {

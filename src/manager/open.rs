@@ -126,7 +126,7 @@ impl Manager {
         let draining = watch::Sender::new(false);
         let (limits, serving) = (parts.calls, dash_map());
         let places = Arc::new(Semaphore::new(limits.waiting_places.min(Semaphore::MAX_PERMITS)));
-        let survey = Arc::default();
+        let counter = Arc::default();
         Ok(Arc::new(Self {
             coordinator,
             limits,
@@ -135,7 +135,7 @@ impl Manager {
             places,
             supervisor,
             node,
-            survey,
+            counter,
         }))
     }
 

@@ -6,8 +6,8 @@ use futures_util::{StreamExt as _, stream};
 
 use super::{
     Manager,
+    count::{CountedKeys, counted},
     inspect::VIEWS_AT_ONCE,
-    survey::{Surveyed, surveyed},
 };
 use crate::{
     actor::FailingCheck,
@@ -51,7 +51,7 @@ pub(crate) struct FailedFences {
 
 /// A key that nobody holds although callers have waited for it for a while.
 #[derive(Clone, Debug)]
-pub(crate) struct StrandedKey {
+pub(crate) struct StuckKey {
     pub key: Key,
     pub pool: Arc<str>,
     pub since: Moment,
@@ -59,9 +59,9 @@ pub(crate) struct StrandedKey {
 
 /// The keys that nobody holds although callers have waited for them for a while.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct StrandedKeys {
+pub(crate) struct StuckKeys {
     /// Those that the caller may read, the longest first.
-    pub listed: Vec<StrandedKey>,
+    pub listed: Vec<StuckKey>,
     /// How many others there are.
     pub others: usize,
 }
@@ -79,8 +79,8 @@ pub(crate) struct UnevenPool {
 impl Manager {
     /// How many keys are in each state, and which have fences that failed, as of a moment ago. `None` while the store
     /// cannot be read, or was not read in time.
-    pub(crate) async fn surveyed(&self) -> Option<Arc<Surveyed>> {
-        surveyed(&self.survey, &self.coordinator).await
+    pub(crate) async fn counted(&self) -> Option<Arc<CountedKeys>> {
+        counted(&self.counter, &self.coordinator).await
     }
 
     /// Whether this node may promise.
@@ -88,18 +88,18 @@ impl Manager {
         self.coordinator.node_context().may_promise(self.now())
     }
 
-    /// The keys with fences that failed for good: those in the survey, and those that were heard of since. Of those that
+    /// The keys with fences that failed for good: those in the last count, and those that were heard of since. Of those that
     /// `reads` lets pass, `most` are listed at most.
     pub(crate) async fn failed_fences(
         &self,
-        surveyed: Option<&Surveyed>,
+        counted: Option<&CountedKeys>,
         reads: impl Fn(&str) -> bool,
         most: usize,
     ) -> FailedFences {
         let mut heard: HashMap<_, _> =
             self.coordinator.recent.fence_failures().into_iter().collect();
         let mut candidates: Vec<(Key, Option<u64>, Option<FenceFailure>)> = Vec::new();
-        for (key, ended_at_ms) in surveyed.into_iter().flat_map(|surveyed| &surveyed.failed) {
+        for (key, ended_at_ms) in counted.into_iter().flat_map(|counted| &counted.failed) {
             let failure = heard.remove(key);
             candidates.push((key.clone(), *ended_at_ms, failure));
         }
@@ -110,7 +110,7 @@ impl Manager {
         let views: Vec<_> = stream::iter(look).buffered(VIEWS_AT_ONCE).collect().await;
         let now_ms = self.wall_ms();
         let mut found = FailedFences {
-            more: surveyed.map_or(0, |surveyed| surveyed.more_failed),
+            more: counted.map_or(0, |counted| counted.more_failed),
             ..FailedFences::default()
         };
         for ((key, ended_at_ms, failure), view) in candidates.into_iter().zip(views) {
@@ -139,16 +139,16 @@ impl Manager {
 
     /// Keys that nobody holds although callers have waited for them for a while. Of those that `reads` lets pass, `most`
     /// are listed at most.
-    pub(crate) fn stranded(&self, reads: impl Fn(&str) -> bool, most: usize) -> StrandedKeys {
+    pub(crate) fn stuck(&self, reads: impl Fn(&str) -> bool, most: usize) -> StuckKeys {
         let before = self.now() - IN_VAIN;
-        let (found, all) = self.coordinator.stranded.since(before, LOOKED_AT);
+        let (found, all) = self.coordinator.stuck.since(before, LOOKED_AT);
         let is_read = |(key, _): &(Key, Moment)| !key.is_internal() && reads(key.as_str());
-        let stranded = |(key, since): (Key, Moment)| {
+        let stuck = |(key, since): (Key, Moment)| {
             let pool = self.pool_of(key.as_str());
-            StrandedKey { key, pool, since }
+            StuckKey { key, pool, since }
         };
-        let listed: Vec<_> = found.into_iter().filter(is_read).take(most).map(stranded).collect();
-        StrandedKeys { others: all - listed.len(), listed }
+        let listed: Vec<_> = found.into_iter().filter(is_read).take(most).map(stuck).collect();
+        StuckKeys { others: all - listed.len(), listed }
     }
 
     /// The checks of this node's sessions whose latest rounds failed. Of those that `sees` lets pass, `most` are listed

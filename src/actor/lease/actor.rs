@@ -43,7 +43,7 @@ pub struct LeaseActor {
     /// The lease is held, and this node is its home node.
     pub(super) homed: bool,
     /// Callers wait for the key although nobody holds it.
-    pub(super) stranded: bool,
+    pub(super) stuck: bool,
     pub(super) started: bool,
     /// How often the actor read the lease again from the start. Outcomes of writes of an earlier generation are
     /// dropped.
@@ -81,7 +81,7 @@ impl LeaseActor {
             policies,
             shown: None,
             homed: false,
-            stranded: false,
+            stuck: false,
             started: false,
             generation: 0,
             permit: None,
@@ -115,8 +115,8 @@ impl Drop for LeaseActor {
         if self.started {
             self.coordinator.metrics.lease_actors.decrement(1.0);
         }
-        if self.stranded {
-            self.coordinator.stranded.note(self.key(), None);
+        if self.stuck {
+            self.coordinator.stuck.note(self.key(), None);
         }
         match (self.homed, self.key().is_internal(), self.key().is_session()) {
             (true, false, _) => self.coordinator.count_homed(false, &self.pool),

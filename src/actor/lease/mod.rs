@@ -9,7 +9,7 @@ mod home;
 mod loading;
 mod mailbox;
 mod steps;
-mod stranded;
+mod stuck;
 mod tenure;
 mod timer;
 mod traced;

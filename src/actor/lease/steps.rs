@@ -65,7 +65,7 @@ impl LeaseActor {
             self.coordinator.tell(Observed::Adopted);
         }
         self.note_handover();
-        self.note_stranded(now);
+        self.note_stuck(now);
         self.show_cell();
         self.rearm(now, ctx);
     }

@@ -13,7 +13,7 @@ pub(in crate::actor) mod inbox;
 pub(in crate::actor) mod outcomes;
 pub(in crate::actor) mod registry;
 pub(in crate::actor) mod restarts;
-pub(in crate::actor) mod stranded;
+pub(in crate::actor) mod stuck;
 pub(in crate::actor) mod tasks;
 pub(in crate::actor) mod topics;
 pub(in crate::actor) mod traced_changes;

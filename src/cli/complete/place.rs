@@ -16,7 +16,7 @@ pub(super) struct Place<'a> {
     globals: Vec<(&'a str, Option<String>)>,
     /// What the word at the cursor begins with that stays as it is: `--owner=`, or the first items of a list.
     pub(super) before: String,
-    /// The beginning of what is looked for.
+    /// The beginning of what is to be completed.
     pub(super) partial: String,
 }
 

@@ -18,7 +18,7 @@ use crate::{
         status::{By, Facts, LISTED, Reads, attention, figures, millis, point, rank},
     },
     lease::ChangeKind,
-    manager::{FailingCheck, NodeView, Surveyed},
+    manager::{CountedKeys, FailingCheck, NodeView},
     store::Health,
     telemetry::recent::{Cause, Step},
 };
@@ -41,8 +41,8 @@ pub async fn status(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 
 async fn look(app: &App, caller: &Caller) -> Status {
     let manager = &app.manager;
-    let surveyed = manager.surveyed().await;
-    let facts = facts(app, caller, surveyed.as_deref()).await;
+    let counted = manager.counted().await;
+    let facts = facts(app, caller, counted.as_deref()).await;
     let (attention, more) = attention(&facts);
     let lately = manager.lately(MINUTE);
     let (last_minute, measured) = figures(&lately);
@@ -61,9 +61,9 @@ async fn look(app: &App, caller: &Caller) -> Status {
         store: StoreStatus {
             kind: app.store_kind.to_owned(),
             health: health.to_owned(),
-            keys: surveyed.map(|surveyed| {
-                let age = manager.now().since(surveyed.at);
-                key_counts(&surveyed, age)
+            keys: counted.map(|counted| {
+                let age = manager.now().since(counted.at);
+                key_counts(&counted, age)
             }),
             nodes: node_counts(&facts.nodes),
         },
@@ -82,7 +82,7 @@ async fn look(app: &App, caller: &Caller) -> Status {
 }
 
 /// What may need a person, as far as the caller may know of it.
-async fn facts(app: &App, caller: &Caller, surveyed: Option<&Surveyed>) -> Facts {
+async fn facts(app: &App, caller: &Caller, counted: Option<&CountedKeys>) -> Facts {
     let manager = &app.manager;
     let reads = |key: &str| caller.reads(key);
     let reads_all = caller.reads_all_of("");
@@ -96,8 +96,8 @@ async fn facts(app: &App, caller: &Caller, surveyed: Option<&Surveyed>) -> Facts
         health: manager.store_health(),
         may_promise: manager.may_promise(),
         is_stopping: manager.is_draining(),
-        fences: manager.failed_fences(surveyed, reads, LISTED).await,
-        stranded: manager.stranded(reads, LISTED),
+        fences: manager.failed_fences(counted, reads, LISTED).await,
+        stuck: manager.stuck(reads, LISTED),
         checks: manager.failing_checks(sees, LISTED),
         pools,
         nodes: manager.nodes(),
@@ -110,17 +110,17 @@ async fn facts(app: &App, caller: &Caller, surveyed: Option<&Surveyed>) -> Facts
     }
 }
 
-fn key_counts(surveyed: &Surveyed, age: Duration) -> KeyCounts {
-    let counts = surveyed.counts;
+fn key_counts(counted: &CountedKeys, age: Duration) -> KeyCounts {
+    let counts = counted.counts;
     KeyCounts {
         held: counts.held,
         free: counts.free,
         offered: counts.offered,
         cooling: counts.cooling,
         fencing: counts.fencing,
-        fences_failed: (surveyed.failed.len() + surveyed.more_failed) as u64,
+        fences_failed: (counted.failed.len() + counted.more_failed) as u64,
         age_ms: millis(age),
-        took_ms: millis(surveyed.took),
+        took_ms: millis(counted.took),
     }
 }
 

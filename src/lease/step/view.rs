@@ -109,7 +109,7 @@ impl<C: Caller> Lease<C> {
 
     /// Whether callers wait although nobody holds the key and nothing keeps it shut.
     #[must_use]
-    pub fn is_stranded(&self) -> bool {
+    pub fn is_stuck(&self) -> bool {
         self.record.state == KeyState::Free && self.waiters_len() > 0
     }
 

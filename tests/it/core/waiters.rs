@@ -179,12 +179,12 @@ fn callers_of_a_free_key_wait_in_vain_only_while_nothing_may_be_granted() {
     let (mut bench, a) = held_by("a");
     let b = patient(&bench, "b");
     let b = bench.ask(b);
-    assert!(!bench.lease.is_stranded(), "another owner holds the key");
+    assert!(!bench.lease.is_stuck(), "another owner holds the key");
     bench.context.frozen = true;
     bench.done(release(a.proof()));
-    assert!(b.waits() && bench.lease.is_stranded());
+    assert!(b.waits() && bench.lease.is_stuck());
     bench.context.frozen = false;
     bench.run(1_000);
     b.grant();
-    assert!(!bench.lease.is_stranded());
+    assert!(!bench.lease.is_stuck());
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::{
     lease::{Moment, Nonce},
-    manager::{FailedFences, FailingCheck, NodeView, StrandedKeys, UnevenPool},
+    manager::{FailedFences, FailingCheck, NodeView, StuckKeys, UnevenPool},
     store::Health,
     telemetry::{audit::LostLines, recent::SpansSummary},
 };
@@ -21,7 +21,7 @@ pub struct Facts {
     pub may_promise: bool,
     pub is_stopping: bool,
     pub fences: FailedFences,
-    pub stranded: StrandedKeys,
+    pub stuck: StuckKeys,
     /// The checks that fail whose sessions the caller may see, and how many there are beside them.
     pub checks: (Vec<FailingCheck>, usize),
     pub pools: Vec<UnevenPool>,

@@ -4,9 +4,7 @@ use super::{Facts, LISTED, attention};
 use crate::{
     api::Attention,
     lease::{Key, KeyState, Moment, NodeRecord, NodeState, Nonce, Owner, Token, View},
-    manager::{
-        FailedFence, FailedFences, FailingCheck, NodeView, StrandedKey, StrandedKeys, UnevenPool,
-    },
+    manager::{FailedFence, FailedFences, FailingCheck, NodeView, StuckKey, StuckKeys, UnevenPool},
     store::Health,
     telemetry::{audit::LostLines, recent::SpansSummary},
 };
@@ -24,7 +22,7 @@ fn quiet() -> Facts {
         may_promise: true,
         is_stopping: false,
         fences: FailedFences::default(),
-        stranded: StrandedKeys::default(),
+        stuck: StuckKeys::default(),
         checks: (Vec::new(), 0),
         pools: Vec::new(),
         nodes: vec![node("http://a", NodeState::Alive, 1)],
@@ -195,9 +193,9 @@ fn a_pool_may_be_out_of_balance_for_a_minute() {
 
 #[test]
 fn keys_that_are_free_although_callers_wait_and_checks_that_fail_are_named() {
-    let listed = vec![StrandedKey { key: key("k"), pool: "p".into(), since: ago(9) }];
-    let stranded = StrandedKeys { listed, others: 2 };
-    let (found, _) = attention(&Facts { stranded, ..quiet() });
+    let listed = vec![StuckKey { key: key("k"), pool: "p".into(), since: ago(9) }];
+    let stuck = StuckKeys { listed, others: 2 };
+    let (found, _) = attention(&Facts { stuck, ..quiet() });
     let told: Vec<_> =
         found.iter().map(|one| (&*one.kind, one.key.as_deref(), one.count)).collect();
     let expected = [("free-with-waiters", Some("k"), None), ("free-with-waiters", None, Some(2))];

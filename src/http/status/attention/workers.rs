@@ -10,7 +10,7 @@ use crate::{
     api::Attention,
     http::status::quoted::{argument, quoted},
     lease::KeyState,
-    manager::{FailedFence, FailingCheck, StrandedKey, UnevenPool},
+    manager::{FailedFence, FailingCheck, StuckKey, UnevenPool},
 };
 
 /// A pool may be out of balance for this long.
@@ -20,8 +20,8 @@ const UNEVEN: Duration = Duration::from_secs(60);
 pub fn attention(facts: &Facts) -> Vec<Attention> {
     let mut found: Vec<_> = facts.fences.listed.iter().map(|one| fence(facts, one)).collect();
     found.extend(more_fences(facts));
-    found.extend(facts.stranded.listed.iter().map(|key| stranded(facts, key)));
-    found.extend(hidden_stranded(facts));
+    found.extend(facts.stuck.listed.iter().map(|key| stuck(facts, key)));
+    found.extend(hidden_stuck(facts));
     let uneven = facts.pools.iter().filter(|pool| facts.now.since(pool.since) > UNEVEN);
     found.extend(uneven.map(|pool| out_of_balance(facts, pool)));
     found.extend(facts.checks.0.iter().map(|one| check(facts, one)));
@@ -87,7 +87,7 @@ fn more_fences(facts: &Facts) -> Vec<Attention> {
     found
 }
 
-fn stranded(facts: &Facts, StrandedKey { key, pool, since }: &StrandedKey) -> Attention {
+fn stuck(facts: &Facts, StuckKey { key, pool, since }: &StuckKey) -> Attention {
     let says = format!("{key:?} is free although callers wait for it at this node");
     let entry = Attention {
         help: Some(format!("tenure get {}", argument(key.as_str()))),
@@ -98,8 +98,8 @@ fn stranded(facts: &Facts, StrandedKey { key, pool, since }: &StrandedKey) -> At
     facts.since(*since, entry)
 }
 
-fn hidden_stranded(facts: &Facts) -> Option<Attention> {
-    let others = facts.stranded.others;
+fn hidden_stuck(facts: &Facts) -> Option<Attention> {
+    let others = facts.stuck.others;
     let keys = count(others, "more key is free", "more keys are free");
     let says = format!("{keys} although callers wait at this node");
     let entry = of_node("free-with-waiters", CRITICAL, says);

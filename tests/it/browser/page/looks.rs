@@ -99,7 +99,7 @@ async fn nothing_is_wider_than_a_phone_or_a_screen_and_a_row_is_a_card_on_a_phon
 async fn texts_stand_out_in_both_themes() {
     let (server, long) = some().await;
     let mut page = Page::open(&server, "").await;
-    let mut papers = Vec::new();
+    let mut colours = Vec::new();
     for theme in ["light", "dark"] {
         let media = json!({ "features": [{ "name": "prefers-color-scheme", "value": theme }] });
         page.browser.tell(&page.tab, "Emulation.setEmulatedMedia", &media).await;
@@ -109,9 +109,9 @@ async fn texts_stand_out_in_both_themes() {
             assert!(ratio >= 4.5, "{place}, {theme}: {worst}");
         })
         .await;
-        papers.push(page.value("getComputedStyle(document.body).backgroundColor").await);
+        colours.push(page.value("getComputedStyle(document.body).backgroundColor").await);
     }
-    assert_ne!(papers[0], papers[1]);
+    assert_ne!(colours[0], colours[1]);
     page.is_clean().await;
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct StateCounts {
 
 /// What a read of all records found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Surveyed {
+pub(crate) struct CountedKeys {
     /// When it ended.
     pub at: Moment,
     /// How long it took.
@@ -61,7 +61,7 @@ pub(crate) struct Surveyed {
     pub more_failed: usize,
 }
 
-impl Surveyed {
+impl CountedKeys {
     fn count(&mut self, key: &Key, found: &Found) {
         if key.is_internal() {
             return;
@@ -87,9 +87,9 @@ impl Surveyed {
     }
 }
 
-/// The surveys of a coordinator.
+/// The counts of a coordinator.
 #[derive(Default)]
-pub(super) struct Survey {
+pub(super) struct KeyCounter {
     state: Mutex<State>,
     /// A read has ended.
     ended: Notify,
@@ -97,7 +97,7 @@ pub(super) struct Survey {
 
 #[derive(Default)]
 struct State {
-    last: Option<Arc<Surveyed>>,
+    last: Option<Arc<CountedKeys>>,
     /// When the last read began that failed. The next one rests as long after it.
     failed: Option<Moment>,
     reading: bool,
@@ -124,7 +124,7 @@ impl State {
     }
 }
 
-impl Survey {
+impl KeyCounter {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,9 +132,9 @@ impl Survey {
 
 /// A read in progress. Its end is told, however it comes.
 struct Reading {
-    of: Arc<Survey>,
+    of: Arc<KeyCounter>,
     began: Moment,
-    found: Option<Surveyed>,
+    found: Option<CountedKeys>,
 }
 
 impl Drop for Reading {
@@ -151,30 +151,30 @@ impl Drop for Reading {
 
 /// How many keys are in each state, and which have fences that failed, as of a moment ago. `None` while the store cannot
 /// be read, or was not read in time.
-pub(super) async fn surveyed(
-    survey: &Arc<Survey>,
+pub(super) async fn counted(
+    counter: &Arc<KeyCounter>,
     coordinator: &Arc<Coordinator>,
-) -> Option<Arc<Surveyed>> {
-    let ended = survey.ended.notified();
+) -> Option<Arc<CountedKeys>> {
+    let ended = counter.ended.notified();
     let now = coordinator.clock.now();
     let (begins, waits) = {
-        let mut state = survey.state();
+        let mut state = counter.state();
         let begins = state.begin(now, coordinator.store.charges_scans());
         (begins, state.reading && !state.is_fresh(now))
     };
     if begins {
-        let reading = Reading { of: survey.clone(), began: now, found: None };
+        let reading = Reading { of: counter.clone(), began: now, found: None };
         tokio::spawn(read(Arc::downgrade(coordinator), reading));
     }
     if waits {
         let _ = tokio::time::timeout(PATIENCE, ended).await;
     }
-    survey.state().last.clone()
+    counter.state().last.clone()
 }
 
 /// Reads every record. It ends early if the coordinator does.
 async fn read(coordinator: Weak<Coordinator>, mut reading: Reading) {
-    let (mut found, mut after) = (Surveyed::default(), None);
+    let (mut found, mut after) = (CountedKeys::default(), None);
     loop {
         let Some(coordinator) = coordinator.upgrade() else { return };
         let page = coordinator.store.scan(Range { prefix: String::new(), after, limit: PAGE });
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn keys_are_counted_by_state_and_those_of_sessions_are_not() {
-        let mut surveyed = Surveyed::default();
+        let mut counted = CountedKeys::default();
         let key = |name: &str| Key::new(name).expect("a key");
         for (name, state, failed) in [
             ("a", KeyState::Held, false),
@@ -238,31 +238,31 @@ mod tests {
             ("e", KeyState::Cooling, false),
             ("f", KeyState::Offered, false),
         ] {
-            surveyed.count(&key(name), &found(state, failed));
+            counted.count(&key(name), &found(state, failed));
         }
         let unreadable = Found { revision: Revision(1), record: Err(CodecError::Version(99)) };
-        surveyed.count(&key("g"), &unreadable);
-        surveyed.count(&Key::of_notifier("plugin"), &found(KeyState::Held, false));
+        counted.count(&key("g"), &unreadable);
+        counted.count(&Key::of_notifier("plugin"), &found(KeyState::Held, false));
         let counts = StateCounts { held: 2, free: 1, offered: 1, cooling: 1, fencing: 2 };
-        assert_eq!(surveyed.counts, counts);
-        assert_eq!(surveyed.failed, [(key("c"), None)]);
+        assert_eq!(counted.counts, counts);
+        assert_eq!(counted.failed, [(key("c"), None)]);
     }
 
     #[test]
     fn a_list_of_failed_fences_has_an_end_and_the_others_are_counted() {
-        let mut surveyed = Surveyed::default();
+        let mut counted = CountedKeys::default();
         for number in 0..LISTED + 7 {
             let key = Key::new(&format!("k/{number}")).expect("a key");
-            surveyed.count(&key, &found(KeyState::Fencing, true));
+            counted.count(&key, &found(KeyState::Fencing, true));
         }
-        assert_eq!((surveyed.failed.len(), surveyed.more_failed), (LISTED, 7));
+        assert_eq!((counted.failed.len(), counted.more_failed), (LISTED, 7));
     }
 
     #[test]
     fn it_rests_longer_after_a_long_read_and_where_reads_are_charged() {
         let after = |took: u64| {
             let took = Duration::from_millis(took);
-            let last = Surveyed { at: at(1000), took, ..Surveyed::default() };
+            let last = CountedKeys { at: at(1000), took, ..CountedKeys::default() };
             State { last: Some(Arc::new(last)), ..State::default() }
         };
         assert!(State::default().begin(at(0), true), "nothing is known");
@@ -276,15 +276,15 @@ mod tests {
 
     #[test]
     fn one_read_is_in_progress_and_one_that_failed_is_repeated_later() {
-        let survey = Arc::<Survey>::default();
-        let begin = |second| survey.state().begin(at(second), false);
+        let counter = Arc::<KeyCounter>::default();
+        let begin = |second| counter.state().begin(at(second), false);
         assert!(begin(5));
         assert!(!begin(5), "one is in progress");
-        drop(Reading { of: survey.clone(), began: at(5), found: None });
+        drop(Reading { of: counter.clone(), began: at(5), found: None });
         assert!(!begin(5) && begin(6));
-        let found = Some(Surveyed { at: at(7), ..Surveyed::default() });
-        drop(Reading { of: survey.clone(), began: at(6), found });
-        assert_eq!(survey.state().last.as_ref().map(|last| last.at), Some(at(7)));
+        let found = Some(CountedKeys { at: at(7), ..CountedKeys::default() });
+        drop(Reading { of: counter.clone(), began: at(6), found });
+        assert_eq!(counter.state().last.as_ref().map(|last| last.at), Some(at(7)));
         assert!(!begin(7) && begin(8));
     }
 }

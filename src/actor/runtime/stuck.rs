@@ -7,15 +7,15 @@ use crate::{
 };
 
 /// Keys that nobody holds although callers wait for them, each with the moment since which that is so.
-pub struct Stranded(DashMap<Key, Moment>);
+pub struct Stuck(DashMap<Key, Moment>);
 
-impl Default for Stranded {
+impl Default for Stuck {
     fn default() -> Self {
         Self(dash_map())
     }
 }
 
-impl Stranded {
+impl Stuck {
     /// Notes a key, or that it is no longer so.
     pub fn note(&self, key: &Key, since: Option<Moment>) {
         match since {
@@ -47,13 +47,13 @@ mod tests {
 
     #[test]
     fn those_that_wait_longest_come_first_and_short_waits_are_left_out() {
-        let stranded = Stranded::default();
+        let stuck = Stuck::default();
         let key = |name: &str| Key::new(name).expect("a key");
         for (name, since) in [("c", 5), ("a", 3), ("b", 3), ("d", 9), ("gone", 1)] {
-            stranded.note(&key(name), Some(Moment(since)));
+            stuck.note(&key(name), Some(Moment(since)));
         }
-        stranded.note(&key("gone"), None);
-        let (found, all) = stranded.since(Moment(5), 2);
+        stuck.note(&key("gone"), None);
+        let (found, all) = stuck.since(Moment(5), 2);
         assert_eq!(found, [(key("a"), Moment(3)), (key("b"), Moment(3))]);
         assert_eq!(all, 3);
     }
