@@ -99,11 +99,11 @@ impl MetaFile {
             });
         }
         let leveled = found == VERSION;
+        if fits && !sound {
+            return Err(corrupt("has a wrong checksum"));
+        }
         if bytes.len() != META_BYTES + usize::from(leveled) {
             return Err(corrupt("has the wrong size"));
-        }
-        if !sound {
-            return Err(corrupt("has a wrong checksum"));
         }
         let level = if leveled { Level(bytes[LEVEL_AT]) } else { Level::FIRST };
         let fields = || {

@@ -50,7 +50,7 @@ async fn each_damage_is_named_with_what_to_do() {
     with(dir, "META", |bytes| bytes.truncate(40), &["wrong size", RESTORE]);
     let newer = |bytes: &mut Vec<u8>| {
         bytes[8] = 9;
-        bytes.push(0);
+        bytes.extend([0; 2]);
     };
     with(dir, "META", newer, &["format version 9", "use a newer program"]);
     with(dir, "MARK", |bytes| bytes[5] ^= 1, &["is damaged", RESTORE, "remove this file"]);
