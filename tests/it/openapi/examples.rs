@@ -16,19 +16,23 @@ use crate::support::{
 };
 
 /// All examples with an answer in JSON, in an order in which each finds what it needs: operation and name.
-const STORY: [&str; 36] = [
+const STORY: [&str; 40] = [
     "livez/alive",
     "readyz/ready",
     "info/embedded",
     "nodes/one-node",
     // A lease of its own.
     "acquire/take",
+    "status/calm",
+    "status_series/minutes",
+    "top/grants",
     "heartbeat/keep",
     "heartbeat/with-a-value",
     "check/current",
     "get_lease/gate",
     "release/with-a-value",
     "events/page",
+    "lease_history/released",
     // Leases of a session.
     "open_session/member",
     "acquire/under-a-session",
@@ -91,7 +95,7 @@ impl Telling<'_> {
             };
             if parameter["in"] == "path" {
                 path = path.replace(&format!("{{{name}}}"), &value);
-            } else if wanted(name) {
+            } else if parameter["required"] == true || wanted(name) {
                 query.push(format!("{name}={value}"));
             }
         }
@@ -123,7 +127,8 @@ impl Telling<'_> {
         let body = body.map(|body| self.learned.real(body).to_string()).unwrap_or_default();
         let success = operation.success().expect("an operation that can succeed");
         let shown = &success.json().expect("an answer in JSON")["examples"][example]["value"];
-        let target = self.target(operation, |_| true);
+        // A page ends before a key, or begins after one.
+        let target = self.target(operation, |name| name != "before");
         let end = now() + PATIENCE;
         loop {
             let answer = self.ask(operation, &target, body.as_bytes()).await;

@@ -22,13 +22,20 @@ const CHOSEN: [&str; 11] = [
     "url",
 ];
 /// Fields whose values depend on when the answer was given.
-const TIMES: [&str; 7] = [
+const TIMES: [&str; 14] = [
     "acquired_at",
+    "age_ms",
+    "at",
+    "began",
+    "covers_ms",
     "created_at",
     "deadline_ms",
+    "ended",
     "ends_in_ms",
     "expires_in_ms",
+    "held_ms",
     "time",
+    "took_ms",
     "valid_for_ms",
 ];
 

@@ -59,7 +59,8 @@ impl Schemas<'_> {
     ) -> Result<bool, String> {
         let bound = || rule.as_i64().expect("a whole number");
         Ok(match keyword {
-            "description" | "format" | "pattern" => true,
+            // The name of a field is always text.
+            "description" | "format" | "pattern" | "propertyNames" => true,
             "$ref" => {
                 let place = text(rule).strip_prefix('#').expect("within the document");
                 let named = self.0.pointer(place).unwrap_or_else(|| panic!("{place} is missing"));
@@ -88,9 +89,16 @@ impl Schemas<'_> {
                 .as_object()
                 .is_none_or(|given| list(rule).iter().all(|name| given.contains_key(text(name)))),
             "additionalProperties" => {
-                assert_eq!(*rule, false, "only that no others are allowed is checked");
                 let known = |name: &String| schema["properties"].get(name).is_some();
-                value.as_object().is_none_or(|given| given.keys().all(known))
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    if *rule == false && !known(name) {
+                        return Err(format!("{at}: {name} is not allowed"));
+                    }
+                    if !known(name) {
+                        self.check(rule, value, &format!("{at}.{name}"))?;
+                    }
+                }
+                true
             }
             "items" => {
                 for (index, item) in value.as_array().into_iter().flatten().enumerate() {

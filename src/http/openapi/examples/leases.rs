@@ -7,7 +7,8 @@ use super::{
     values::{NODE, POOL, SESSION_ID, STORE_TAG, TIME, free, granted, held, kept},
 };
 use crate::api::{
-    Checked, EventsPage, GatedLease, HeartbeatAnswer, Lease, LeaseAnswer, LeaseList, Released,
+    Checked, EventsPage, GatedLease, HeartbeatAnswer, Lease, LeaseAnswer, LeaseHistory, LeaseList,
+    PastTenure, Released,
 };
 
 const KEY: &str = "shards/17";
@@ -123,6 +124,21 @@ fn ends() -> Vec<Call> {
     let released = event("released", 2, 414, None, Some(previous));
     let id = cursor(TOKEN);
     let stream = format!("retry: 1000\n\nid: {id}\nevent: granted\ndata: {granted}\n\n");
+    let tenure = PastTenure {
+        owner: OWNER.into(),
+        token: TOKEN,
+        began: Some(TIME.into()),
+        ended: Some(TIME.into()),
+        held_ms: Some(1_500),
+        end: Some("released".into()),
+        ..PastTenure::default()
+    };
+    let history = LeaseHistory {
+        lease: Lease { value: Some("offset 4712".into()), ..free(KEY, TOKEN) },
+        tenures: vec![tenure],
+        events: vec![released.clone(), granted.clone()],
+        complete: true,
+    };
     let page = EventsPage { events: vec![granted, released], next: cursor(414), reset: false };
     let offered = Lease {
         state: "offered",
@@ -150,6 +166,7 @@ fn ends() -> Vec<Call> {
             }),
             LeaseAnswer { lease: offered },
         ),
+        Call::plain(["lease_history", "released"], "A lease that had one holder", history),
         Call::plain(["events", "page"], "Two events of a lease, by long poll", page),
         Call::text(["events", "stream"], "The first event", "text/event-stream", &stream),
     ]

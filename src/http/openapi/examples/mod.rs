@@ -14,6 +14,7 @@ mod parameters;
 mod refusals;
 mod service;
 mod sessions;
+mod status;
 mod values;
 
 use std::collections::BTreeMap;
@@ -51,6 +52,7 @@ impl Modify for Examples {
 fn calls() -> impl Iterator<Item = Call> {
     let all = [
         service::calls(),
+        status::calls(),
         leases::calls(),
         many_leases::calls(),
         sessions::calls(),

@@ -20,12 +20,16 @@ pub fn add(operation_id: &str, operation: &mut Operation) {
     }
 }
 
-/// A value for a parameter. All of an operation's parameters together are a query that finds something.
+/// A value for a parameter. All of an operation's parameters together, but for `before`, are a query that finds
+/// something.
 fn example(operation_id: &str, parameter: &str) -> Option<Value> {
     Some(match (operation_id, parameter) {
         ("list_sessions", "after") => json!("00000000000000000000000000000000"),
         ("events", "after") => json!("0"),
         (_, "after") => json!("shards/16"),
+        (_, "before") => json!("shards/18"),
+        (_, "by") => json!("keys"),
+        (_, "cause") => json!("granted"),
         (_, "format") => json!("json"),
         (_, "gate") => json!(1),
         (_, "id") => json!(SESSION_ID),
@@ -36,8 +40,10 @@ fn example(operation_id: &str, parameter: &str) -> Option<Value> {
         (_, "prefix") => json!("shards/"),
         (_, "session") => json!(SESSION),
         (_, "state") => json!("held"),
+        (_, "step") => json!("1m"),
         (_, "types") => json!("granted,released"),
         (_, "wait_ms") => json!(1000),
+        (_, "window") => json!("1m"),
         _ => return None,
     })
 }
