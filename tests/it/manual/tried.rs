@@ -127,8 +127,8 @@ fn two_agents_are_told_what_the_page_says() {
             "agent-two calls claim: Not claimed: do not work on it.",
             "is held by \"agent-one\" under token 1",
             "agent-one calls extend: You still hold",
-            "agent-two calls claim: You hold \"deploy/production\" under token 2.",
-            "agent-two calls who_has: \"deploy/production\" is free. Its last token was 2.",
+            "agent-two calls claim: You hold \"deploy/production\" under token 3.",
+            "agent-two calls who_has: \"deploy/production\" is free. Its last token was 3.",
             "\"deployed 4f2a91c\"",
         ],
     );

@@ -111,9 +111,13 @@ fn what_the_package_installs_is_what_the_unit_and_the_scripts_use() {
         let from = from.strip_prefix("dist/stage/").expect("every file comes from the stage");
         assert_eq!(mode == "755", to == "usr/bin/", "{from}");
         // packaging/dist puts something there.
-        let folder = from.rsplit_once('/').map_or(from, |(folder, _)| folder);
-        let made = folder.strip_prefix("share/").unwrap_or(folder);
-        assert!(stage.contains(made), "nothing makes {from}");
+        let parent =
+            |path: &str| path.rsplit_once('/').map_or(path, |(parent, _)| parent).to_owned();
+        let folder = parent(from);
+        // A tree is copied with its own name.
+        let folder = folder.strip_suffix("/**").map_or_else(|| folder.clone(), parent);
+        let made = folder.strip_prefix("share/").unwrap_or(&folder);
+        assert!(stage.contains(made), "nothing makes {made}");
         let name = from.rsplit('/').next().expect("a name");
         installed.insert(format!("/{to}{name}"));
     }

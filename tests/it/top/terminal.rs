@@ -114,8 +114,8 @@ impl Terminal {
         let entered = before.rfind("\u{1b}[?1049h").expect("it entered the screen");
         assert!(entered < left, "it leaves the screen at last");
         assert!(before.rfind("\u{1b}[?25h") > before.rfind("\u{1b}[?25l"), "a cursor is visible");
-        for mode in [" icanon", " echo ", " isig"] {
-            assert!(after.contains(mode), "{mode} in {after}");
+        for mode in ["icanon", "echo", "isig"] {
+            assert!(after.split_whitespace().any(|word| word == mode), "{mode} in {after}");
         }
         let code: String = after.chars().take_while(char::is_ascii_digit).collect();
         code.parse().expect("an exit code")
