@@ -17,7 +17,8 @@ mod table;
 #[cfg(feature = "otel")]
 pub mod trace;
 #[cfg(not(feature = "otel"))]
-mod trace_absent;
+#[path = "trace_absent.rs"]
+pub mod trace;
 mod traced_lines;
 
 pub use fences::{FenceMetrics, FenceTry};
@@ -30,5 +31,3 @@ pub use notifications::NotificationMetrics;
 pub use pool::PoolMetrics;
 pub use recorder::{Recorder, RecorderError};
 pub use table::{MetricKind, Series, TABLE};
-#[cfg(not(feature = "otel"))]
-pub(crate) use trace_absent as trace;
