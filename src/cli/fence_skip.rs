@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{Context, Exit, Failure};
 
-/// Give up on unconfirmed fences of a key.
+/// Skip the failed fence of a key.
 ///
 /// The key is then granted to the next owner, although it is unknown whether the last owner is shut out.
 /// Make sure of that yourself first.

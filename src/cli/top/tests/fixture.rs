@@ -78,8 +78,8 @@ fn read<T: serde::de::DeserializeOwned>(document: Value) -> T {
 fn status(failed: &[&str]) -> Status {
     let entry = |key: &&str| {
         json!({ "kind": "fence-failed", "severity": "critical", "scope": "store",
-            "says": format!("the fence of \"{key}\" failed (power: after 1 try: exit status 3): nobody is granted \
-                             the key until an administrator opens it"),
+            "says": format!("the fence of \"{key}\" against \"worker-3\" failed (power: after 1 try: exit status 3): nobody is granted \
+                             the key until an administrator skips the fence"),
             "help": format!("make sure that the former owner is shut out, then: tenure fence-skip --reason WHY {key}"),
             "for_ms": 107_598, "key": key, "pool": "disks", "plugin": "power", "owner": "worker-3",
             "reason": "power: after 1 try: exit status 3" })

@@ -36,24 +36,26 @@ fn fence(facts: &Facts, failed: &FailedFence) -> Attention {
     let why = reason.map(|why| format!(" ({why})")).unwrap_or_default();
     let (severity, follows) = match state {
         None | Some(KeyState::Fencing) => {
-            (CRITICAL, "nobody is granted the key until an administrator opens it")
+            (CRITICAL, "nobody is granted the key until an administrator skips the fence")
         }
         Some(_) => (WARNING, "the key went on, and its former owner may still use the resource"),
     };
-    let says = format!("the fence of {key:?} failed{why}: {follows}");
     let key = key.as_str();
+    let plugins = view.as_ref().map(|view| view.fences.join(", ")).filter(|it| !it.is_empty());
+    let owner = view.as_ref().and_then(|view| view.previous.as_ref());
+    let owner = owner.map(|(owner, ..)| owner.as_str().to_owned());
+    let against = owner.as_ref().map(|owner| format!(" against {owner:?}")).unwrap_or_default();
+    let says = format!("the fence of {key:?}{against} failed{why}: {follows}");
     let help = format!(
         "make sure that the former owner is shut out, then: tenure fence-skip --reason WHY {}",
         argument(key)
     );
-    let plugins = view.as_ref().map(|view| view.fences.join(", ")).filter(|it| !it.is_empty());
-    let owner = view.as_ref().and_then(|view| view.previous.as_ref());
     let entry = Attention {
         help: Some(help),
         key: Some(key.to_owned()),
         pool: Some(pool.to_string()),
         plugin: plugins,
-        owner: owner.map(|(owner, ..)| owner.as_str().to_owned()),
+        owner,
         reason: reason.map(str::to_owned),
         waiters: view.as_ref().map(|view| view.waiters as u64),
         ..of_store("fence-failed", severity, says)

@@ -87,7 +87,7 @@ function entry(one) {
     h("p", {}, badge(one.severity, one.severity === "critical" ? "bad" : "warn"), " ", text(one.says), " ",
       one.scope === "node" && thisNode()),
     h("p", { class: "quiet" },
-      one.since && ["since ", when(one.since), " · "],
+      one.since && [when(one.since), " · "],
       one.key && ["key ", keyLink(one.key), " · "], one.plugin && ["fence ", text(one.plugin), " · "],
       one.owner && [one.kind === "fence-failed" ? "former owner " : "owner ", text(one.owner), " · "],
       one.node && ["node ", text(host(one.node)), " · "],

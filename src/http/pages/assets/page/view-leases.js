@@ -20,7 +20,7 @@ const TYPING = 400;
 /** What keeps a lease, or keeps it closed, and for how long. */
 export function timeLeft(lease) {
   if (lease.state === "fencing") {
-    const failed = lease.fence_failed ? "failed, an administrator must act" : "not confirmed yet";
+    const failed = lease.fence_failed ? "the fence failed, an administrator must act" : "not confirmed yet";
     return h("span", { class: lease.fence_failed ? "bad" : "" }, text((lease.fences ?? []).join(", ")), `: ${failed}`);
   }
   if (lease.pinned && lease.state === "held") return "pinned: does not expire";
