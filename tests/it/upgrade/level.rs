@@ -119,6 +119,11 @@ async fn a_new_field_appears_when_all_nodes_know_it(store: &Store) {
     new.start().await;
     let held = acquire(&new, "held").await;
     acquire(&old, "of-old").await;
+    let proof = json!({ "key": held["key"], "lease_id": held["lease_id"] });
+    eventually("the old node has heard of the new one", async || {
+        old.post("/v1/heartbeat", &proof).await.0 == 200
+    })
+    .await;
     for round in 0..6 {
         heartbeat(if round % 2 == 0 { &old } else { &new }, &held).await;
         sleep_ms(NODE_TTL_MS / 2).await;
