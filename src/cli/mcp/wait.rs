@@ -11,12 +11,16 @@ use super::{
     holder::{Holder, is_unknown, never_claimed},
     view::{self, quoted, seconds},
 };
-use crate::client::{ClientError, EventFilter, EventStream, LeaseView, StreamItem};
+use crate::client::{ClientError, Event, EventFilter, EventStream, LeaseView, StreamItem};
 
 /// How long a call waits by default.
 const USUAL: Duration = Duration::from_secs(20);
-/// The pause before the key is read again if the server could not answer.
+/// The pause before the key is read again: the server could not answer, or its answer was older than an event.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// The events that end a tenure.
+const ENDS: [&str; 7] =
+    ["released", "expired", "revoked", "reclaimed", "transferred", "session-ended", "fencing"];
 
 /// Serves a call.
 pub(super) async fn wait(holder: &Holder, mut given: Arguments) -> Result<Answer, Answer> {
@@ -56,13 +60,21 @@ impl Watched {
         self.seen.state != "held" || self.seen.token != self.token
     }
 
+    /// Whether this event says that the tenure is over.
+    fn ends(&self, event: &Event) -> bool {
+        let (key, token) = (event.key(), event.body["data"]["token"].as_u64());
+        key == Some(self.key.as_str())
+            && token.is_some_and(|token| Some(token) >= self.token)
+            && ENDS.contains(&&*event.kind)
+    }
+
     /// Reads the key after each of its events, until the tenure is over.
     async fn until_over(
         &mut self,
         holder: &Holder,
         mut stream: EventStream,
     ) -> Result<(), ClientError> {
-        let mut again = false;
+        let (mut again, mut ended) = (false, false);
         loop {
             let item = tokio::select! {
                 item = stream.next() => Some(item?),
@@ -73,13 +85,15 @@ impl Watched {
                 None | Some(StreamItem::Connected) => true,
                 Some(StreamItem::Disconnected { .. }) => false,
                 Some(StreamItem::Event(event)) => {
+                    ended |= self.ends(&event);
                     again || event.kind == "reset" || event.key() == Some(self.key.as_str())
                 }
             };
             if !looks {
                 continue;
             }
-            again = false;
+            // An event can be heard a moment before a read shows it.
+            again = ended;
             match holder.client.lease(&self.key).await {
                 Ok(lease) => self.seen = lease,
                 Err(error) if is_unknown(&error) => self.seen = never_claimed(&self.key),
@@ -142,6 +156,23 @@ mod tests {
             assert!(over(None, view(state, Some(7))), "{state}");
         }
         assert!(over(None, never_claimed("k")));
+    }
+
+    #[test]
+    fn an_event_of_the_tenure_s_end_is_told_from_others() {
+        let watched = Watched::new("k".into(), None, view("held", Some(7)));
+        let ends = |key: &str, kind: &str, token: u64| {
+            let body = json!({ "type": kind, "subject": key, "data": { "token": token } });
+            watched.ends(&Event::of(body))
+        };
+        for kind in ENDS {
+            assert!(ends("k", kind, 7), "{kind}");
+            assert!(!ends("k", kind, 6), "{kind} of an earlier tenure");
+            assert!(!ends("k2", kind, 7), "{kind} of another key");
+        }
+        for kind in ["granted", "pinned", "unpinned", "handover-requested"] {
+            assert!(!ends("k", kind, 7), "{kind}");
+        }
     }
 
     #[test]
