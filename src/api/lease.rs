@@ -44,6 +44,9 @@ pub struct Lease {
     /// The plugins that have not yet confirmed the fence of an earlier owner.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fences: Vec<String>,
+    /// The owner that these fences shut out. Null if the answering node does not know it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub former_owner: Option<String>,
     /// Whether one of these fences failed in all its attempts. If the policy requires that fence before the next grant,
     /// the key waits for an administrator.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -27,6 +27,7 @@ fn lease() -> Lease {
         pinned: true,
         offered_to: Some("x".into()),
         fences: vec!["f".into()],
+        former_owner: Some("o".into()),
         fence_failed: true,
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn time_of_day(event: &Event) -> String {
     of_day.trim_end_matches('Z').to_owned()
 }
 
-/// What an event changed: `owner=w2 token=8 was=w1/7 reason=…`.
+/// What an event changed: `owner=w2 token=8 former=w1 former_token=7 reason=…`.
 pub(super) fn change(event: &Event) -> String {
     words(event).join(" ")
 }
@@ -54,14 +54,14 @@ fn words(event: &Event) -> Vec<String> {
     let mut words = named(data, &["owner", "token"]);
     if let Some(owner) = text(&data["previous"]["owner"]) {
         let token = text(&data["previous"]["token"]).unwrap_or_default();
-        words.push(format!("was={owner}/{token}"));
+        words.push(format!("former={owner} former_token={token}"));
     }
     words.extend(named(data, &["reason", "seq"]));
     words
 }
 
 impl Line {
-    /// `2026-11-21T02:20:00.125Z  granted  jobs/1  owner=w2 token=8 was=w1/7 reason=…`.
+    /// `2026-11-21T02:20:00.125Z  granted  jobs/1  owner=w2 token=8 former=w1 former_token=7 reason=…`.
     fn of(&self, event: &Event) -> String {
         let mut words = words(event);
         if self.is_wide {
@@ -114,7 +114,7 @@ mod tests {
         let line = Line { is_wide: false, styled: false };
         assert_eq!(
             line.of(&granted()),
-            "2026-11-21T02:20:00.125Z  granted       jobs/1  owner=w\\n2 token=8 was=w1/7 seq=3"
+            "2026-11-21T02:20:00.125Z  granted       jobs/1  owner=w\\n2 token=8 former=w1 former_token=7 seq=3"
         );
         let reset = Event { cursor: None, kind: "reset".into(), body: json!({}) };
         assert_eq!(line.of(&reset).split_whitespace().collect::<Vec<_>>(), ["-", "reset", "-"]);
@@ -125,7 +125,7 @@ mod tests {
         let line = Line { is_wide: true, styled: true };
         assert_eq!(
             line.of(&granted()),
-            "02:20:00.125  \u{1b}[32mgranted     \u{1b}[0m  jobs/1  owner=w\\n2 token=8 was=w1/7 seq=3 actor=admin \
+            "02:20:00.125  \u{1b}[32mgranted     \u{1b}[0m  jobs/1  owner=w\\n2 token=8 former=w1 former_token=7 seq=3 actor=admin \
              pool=jobs"
         );
         assert_eq!(heading(), "TIME          EVENT         KEY  CHANGE\n");

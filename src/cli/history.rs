@@ -116,7 +116,10 @@ mod tests {
             words.contains(&vec!["7", "w", began, "1m", "47s", ended, "revoked", "stuck"]),
             "{narrow}"
         );
-        assert!(words.contains(&vec![ended, "revoked", "k", "was=w/7"]), "{narrow}");
+        assert!(
+            words.contains(&vec![ended, "revoked", "k", "former=w", "former_token=7"]),
+            "{narrow}"
+        );
         let wide = told(Format::Wide);
         assert!(wide.contains("ACTOR") && wide.contains("ops"), "{wide}");
     }

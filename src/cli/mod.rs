@@ -84,10 +84,20 @@ pub use output::Output;
 use context::{Context, telling};
 use servers::ServerArgs;
 
+/// What `--help` says before the list of commands.
+const BEGIN: &str = "\
+A lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token
+
+Start here:
+  tenure serve                         run a server on this machine
+  tenure lock jobs/nightly -- PROGRAM  run a program while it holds a lock
+  tenure status                        what needs a person, and the command that helps
+  tenure top                           what changes most, and what happens now";
+
 /// A lease manager: every shard, job or singleton has exactly one owner, proven by a fencing token.
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, max_term_width = 100)]
-#[command(after_help = Exit::table())]
+#[command(long_about = BEGIN, after_help = Exit::table())]
 pub struct Cli {
     // The heading is also that of what follows.
     #[command(flatten, next_help_heading = "Global options")]

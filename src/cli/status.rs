@@ -101,7 +101,7 @@ fn rows(status: &Status) -> Vec<(String, String)> {
         || "not counted yet".to_owned(),
         |keys| {
             format!(
-                "{} held, {} offered, {} fencing, {} cooling, {} free; {} with failed fences; counted {} ago",
+                "{} held, {} offered, {} fencing, {} cooling, {} free; in any state, {} with a failed fence; counted {} ago",
                 keys.held,
                 keys.offered,
                 keys.fencing,
@@ -139,9 +139,9 @@ fn rows(status: &Status) -> Vec<(String, String)> {
                 node.leases, node.waiting, node.writes_waiting
             ),
         ),
-        row("  without an owner", spans(&measured.vacancy)),
-        row("  held for", spans(&measured.hold)),
-        row("  ended late by", spans(&measured.lateness)),
+        row("  time without an owner", spans(&measured.vacancy)),
+        row("  time held", spans(&measured.hold)),
+        row("  lateness of expiry", spans(&measured.lateness)),
     ]
 }
 
@@ -210,7 +210,7 @@ mod tests {
                      help: tenure fence-skip --reason WHY disks/7\n\n\
                      WARNING  stopping\n";
         assert!(told.starts_with(begin), "{told}");
-        let counts = "197 held, 0 offered, 1 fencing, 0 cooling, 0 free; 1 with failed fences; counted 412ms ago";
+        let counts = "197 held, 0 offered, 1 fencing, 0 cooling, 0 free; in any state, 1 with a failed fence; counted 412ms ago";
         assert!(told.contains(counts) && told.contains("\n2 more"), "{told}");
         assert!(text(&status, true).contains("\u{1b}[31mCRITICAL\u{1b}[0m"));
     }

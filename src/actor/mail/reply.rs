@@ -274,6 +274,7 @@ mod tests {
             previous: None,
             session: None,
             fences: Box::default(),
+            fenced: None,
             fence_failed: false,
             marks: Box::default(),
             granting: None,

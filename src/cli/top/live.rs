@@ -6,11 +6,12 @@ use ratatui::crossterm::event::Event;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
-    time::Sleep,
+    time::{Sleep, timeout},
 };
 
 use super::{
     asking::{Answer, ask},
+    past,
     state::State,
     terminal::{Screen, events},
     update::{Input, update},
@@ -21,7 +22,7 @@ use crate::{
         exit::{Exit, Failure},
         when::due,
     },
-    client::{Client, ClientError, EventFilter},
+    client::{Client, ClientError, EventFilter, StreamItem},
 };
 
 /// The shortest time between two drawings that events of the store cause. A key press is drawn at once.
@@ -111,11 +112,19 @@ impl Signals {
     }
 }
 
-/// The events of the store from now on.
+/// Some of the latest events of the store, and all that follow. Where the latest ones cannot be read, only what follows.
 fn tail(client: Client, prefix: Option<String>) -> mpsc::Receiver<Input> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     tokio::spawn(async move {
-        let filter = EventFilter { prefix, ..EventFilter::default() };
+        let mut filter = EventFilter { prefix, ..EventFilter::default() };
+        if let Ok(Ok((events, next))) = timeout(AGAIN, past::latest(&client, &filter)).await {
+            filter.after = Some(next);
+            for event in events {
+                if sender.send(Input::Stream(StreamItem::Event(event))).await.is_err() {
+                    return;
+                }
+            }
+        }
         loop {
             let mut stream = client.events(filter.clone());
             let problem = loop {

@@ -8,12 +8,14 @@
 //! | `update.rs` | what a key press, an answer or an event changes in it |
 //! | `view/` | how it is drawn, into a buffer of cells |
 //! | `live.rs`, `terminal.rs` | the loop, and the terminal: all that is not pure |
+//! | `past.rs` | the latest events from before the start |
 //! | `once.rs` | `--once`: a table for scripts |
 
 mod asking;
 mod choice;
 mod live;
 mod once;
+mod past;
 mod state;
 mod terminal;
 #[cfg(test)]

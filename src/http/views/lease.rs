@@ -26,6 +26,7 @@ impl Lease {
             pinned: !view.pins.is_empty(),
             offered_to: view.offered_to.as_ref().map(|owner| owner.as_str().to_owned()),
             fences: view.fences.iter().map(ToString::to_string).collect(),
+            former_owner: view.fenced.as_ref().map(|owner| owner.as_str().to_owned()),
             fence_failed: view.fence_failed,
         }
     }

@@ -47,6 +47,8 @@ pub struct View {
     pub session: Option<Nonce>,
     /// The plugins that have not confirmed a fence of an earlier tenure.
     pub fences: Box<[Box<str>]>,
+    /// The owner that the oldest of these fences shuts out.
+    pub fenced: Option<Owner>,
     /// One of these fences failed for good.
     pub fence_failed: bool,
     /// The latest granted request ids: the digest of each id, and whether its grant still stands.

@@ -50,6 +50,7 @@ impl<C: Caller> Lease<C> {
                 .iter()
                 .flat_map(|fence| fence.pending.iter().cloned())
                 .collect(),
+            fenced: record.fences().first().map(|fence| fence.owner.clone()),
             fence_failed: record.fences().iter().any(|fence| !fence.failed.is_empty()),
             marks: self.marks(),
             granting: self.mark_on_its_way(),

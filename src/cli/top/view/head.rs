@@ -9,7 +9,7 @@ use crate::{
         attention::{lasts, subject, summary},
         figures::{causes, count},
         output::shown,
-        top::state::State,
+        top::state::{Kind, State},
         when::brief,
     },
     client::{Attention, Status},
@@ -33,7 +33,10 @@ pub(super) fn lines(state: &State, theme: Theme, width: usize, height: usize) ->
     }
     if let Some(status) = &state.status {
         let most = if height < LOW { 1 } else { ENTRIES };
-        lines.extend(attention(status, theme, width, most));
+        // The page of them lists them itself.
+        if state.page().kind != Kind::Attention {
+            lines.extend(attention(status, theme, width, most));
+        }
         lines.push(Painted::new(counts(status), theme.plain()));
     }
     lines

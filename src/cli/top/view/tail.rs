@@ -16,7 +16,7 @@ use crate::{
 /// The bar above the events, and why there are none if none arrive.
 pub(super) fn bar(state: &State, theme: Theme, width: usize) -> Painted {
     let text = match &state.silence {
-        None => "events from now on".to_owned(),
+        None => "latest events".to_owned(),
         Some(problem) => format!("no events arrive, asking again: {problem}"),
     };
     Painted::new(fit(&text, width, Cut::End), theme.reversed())
@@ -28,7 +28,7 @@ pub(super) fn latest(state: &State, theme: Theme, room: usize) -> Vec<Painted> {
     state.events.iter().skip(skipped).map(|event| line(event, theme)).collect()
 }
 
-/// `07:00:01.123  granted       shards/17  owner=w2 token=8 was=w1/7`.
+/// `07:00:01.123  granted       shards/17  owner=w2 token=8 former=w1 former_token=7`.
 pub(super) fn line(event: &Event, theme: Theme) -> Painted {
     let (time, kind) = (time_of_day(event), shown(&event.kind));
     let key = shown(event.key().unwrap_or("-"));

@@ -37,6 +37,7 @@ pub fn free(key: &str, token: u64) -> Lease {
         pinned: false,
         offered_to: None,
         fences: Vec::new(),
+        former_owner: None,
         fence_failed: false,
     }
 }

@@ -71,9 +71,10 @@ fn fence(name: &str, state: KeyState) -> FailedFence {
         waiters: 2,
         pins: Box::default(),
         offered_to: None,
-        previous: Some((owner, Token(7), crate::lease::ChangeKind::Expired)),
+        previous: Some((owner.clone(), Token(7), crate::lease::ChangeKind::Expired)),
         session: None,
         fences: vec!["power".into()].into_boxed_slice(),
+        fenced: Some(owner),
         fence_failed: true,
         marks: Box::default(),
         granting: None,
@@ -126,8 +127,32 @@ fn a_key_that_went_on_without_its_fence_is_less_severe_than_one_that_is_shut() {
 }
 
 #[test]
+fn many_keys_of_a_pool_that_failed_alike_have_one_entry() {
+    let keys = |count| (0..count).map(|n| fence(&format!("k/{n}"), KeyState::Fencing));
+    let of = |listed| attention(&Facts { fences: listed, ..quiet() }).0;
+    let listed = |listed| FailedFences { listed, ..FailedFences::default() };
+    assert_eq!(of(listed(keys(5).collect())).len(), 5);
+
+    let mut failed: Vec<_> = keys(6).collect();
+    failed[3].at_ms = Some(WALL_MS - 9_000);
+    failed.push(fence("open", KeyState::Held));
+    let found = of(listed(failed));
+    let told: Vec<_> =
+        found.iter().map(|one| (one.key.as_deref(), one.count, one.for_ms)).collect();
+    assert_eq!(told, [(None, Some(6), Some(9_000)), (Some("open"), None, Some(5_000))]);
+    let one = &found[0];
+    assert!(one.says.starts_with("the fences of 6 keys of the pool \"p\" failed"), "{}", one.says);
+    assert!(one.help.as_ref().is_some_and(|help| help.ends_with("--state fencing --pool=p")));
+    assert_eq!((one.pool.as_deref(), one.owner.as_deref()), (Some("p"), None));
+}
+
+#[test]
 fn the_most_severe_come_first_and_the_list_has_an_end() {
-    let listed = (0..LISTED + 5).map(|n| fence(&format!("k/{n}"), KeyState::Fencing)).collect();
+    let listed = (0..LISTED + 5).map(|n| {
+        let reason = Some(format!("power: exit status {n}").into());
+        FailedFence { reason, ..fence(&format!("k/{n}"), KeyState::Fencing) }
+    });
+    let listed = listed.collect();
     let fences = FailedFences { listed, ..FailedFences::default() };
     let facts = Facts { fences, open_door: true, ..quiet() };
     let (found, more) = attention(&facts);

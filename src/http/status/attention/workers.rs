@@ -1,6 +1,6 @@
 //! Keys, pools and sessions.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     entry::{CRITICAL, WARNING, count, of_node, of_store},
@@ -15,10 +15,12 @@ use crate::{
 
 /// A pool may be out of balance for this long.
 const UNEVEN: Duration = Duration::from_secs(60);
+/// So many keys whose fences failed for one reason have an entry each. More of them have one together.
+const SINGLE: usize = 5;
 
 /// What needs a person, of keys, pools and sessions.
 pub fn attention(facts: &Facts) -> Vec<Attention> {
-    let mut found: Vec<_> = facts.fences.listed.iter().map(|one| fence(facts, one)).collect();
+    let mut found = fences(facts);
     found.extend(more_fences(facts));
     found.extend(facts.stuck.listed.iter().map(|key| stuck(facts, key)));
     found.extend(hidden_stuck(facts));
@@ -27,6 +29,47 @@ pub fn attention(facts: &Facts) -> Vec<Attention> {
     found.extend(facts.checks.0.iter().map(|one| check(facts, one)));
     found.extend(more_checks(facts));
     found
+}
+
+/// One entry for each key. Where many keys of a pool failed for the same reason, one entry stands for all of them.
+fn fences(facts: &Facts) -> Vec<Attention> {
+    let mut alike: BTreeMap<_, Vec<Attention>> = BTreeMap::new();
+    for entry in facts.fences.listed.iter().map(|failed| fence(facts, failed)) {
+        let same = (entry.severity.clone(), entry.pool.clone(), entry.reason.clone());
+        alike.entry(same).or_default().push(entry);
+    }
+    let single = |entries: &Vec<Attention>| entries.len() <= SINGLE;
+    let (few, many): (Vec<_>, Vec<_>) = alike.into_values().partition(single);
+    many.into_iter().map(together).chain(few.into_iter().flatten()).collect()
+}
+
+/// The entry that stands for several keys of one pool.
+fn together(entries: Vec<Attention>) -> Attention {
+    let (all, longest) = (entries.len(), entries.iter().map(|one| one.for_ms).max().flatten());
+    let one = entries.into_iter().find(|one| one.for_ms == longest).unwrap_or_default();
+    let pool = one.pool.as_deref().unwrap_or_default();
+    let why = one.reason.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
+    let follows = if one.severity == CRITICAL {
+        "nobody is granted the keys until an administrator skips the fences"
+    } else {
+        "the keys went on, and their former owners may still use the resources"
+    };
+    let says = format!("the fences of {all} keys of the pool {pool:?} failed{why}: {follows}");
+    let state = if one.severity == CRITICAL { " --state fencing" } else { "" };
+    let help = format!(
+        "make sure that the former owners are shut out, then skip the fence of each key that this lists: \
+         tenure ls{state} --pool={}",
+        quoted(pool)
+    );
+    Attention {
+        says,
+        help: Some(help),
+        count: Some(all as u64),
+        key: None,
+        owner: None,
+        waiters: None,
+        ..one
+    }
 }
 
 fn fence(facts: &Facts, failed: &FailedFence) -> Attention {
@@ -42,8 +85,8 @@ fn fence(facts: &Facts, failed: &FailedFence) -> Attention {
     };
     let key = key.as_str();
     let plugins = view.as_ref().map(|view| view.fences.join(", ")).filter(|it| !it.is_empty());
-    let owner = view.as_ref().and_then(|view| view.previous.as_ref());
-    let owner = owner.map(|(owner, ..)| owner.as_str().to_owned());
+    let owner = view.as_ref().and_then(|view| view.fenced.as_ref());
+    let owner = owner.map(|owner| owner.as_str().to_owned());
     let against = owner.as_ref().map(|owner| format!(" against {owner:?}")).unwrap_or_default();
     let says = format!("the fence of {key:?}{against} failed{why}: {follows}");
     let help = format!(

@@ -41,7 +41,7 @@ async fn failed_fences_are_on_top_and_one_is_skipped_from_there() {
     // Nothing is above it but the header.
     let top = "document.querySelector('#attention').getBoundingClientRect().top";
     assert!(page.number(top).await < 250.0);
-    page.shows("#figures", "fences failed").await;
+    page.shows("#figures", "with a failed fence").await;
 
     page.click("#attention li:nth-child(2) button:last-of-type").await;
     page.shows("dialog", "Skip the fence f/2?").await;

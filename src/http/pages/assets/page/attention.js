@@ -29,7 +29,8 @@ const WHERE = {
   "address-shared": () => ["Nodes", link("nodes")],
   "check-failing": ({ owner }) => ["Sessions", link("sessions", { owner })],
   "expiries-many": () => ["Owners with the most expiries", link("churn", { by: "owners", cause: "expired" })],
-  "fence-failed": ({ key }) => (key ? null : ["Leases with fences", link("leases", { state: "fencing" })]),
+  "fence-failed": ({ key, pool, severity }) => (key ? null
+    : ["Leases with fences", link("leases", { pool: pool ?? "", state: severity === "critical" ? "fencing" : "" })]),
 };
 
 /** The block. `show(state)` draws what the node said. */

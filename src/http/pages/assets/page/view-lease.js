@@ -40,7 +40,7 @@ const sessionLink = (session) => h("a", { class: "text", href: link("leases", { 
 const leasePath = (key, pairs = {}) => path(`/v1/leases/${encodeURIComponent(key)}`, pairs);
 
 /** The facts of a lease, as pairs of a name and what is shown. */
-function facts(lease, reasons) {
+function facts(lease, failed) {
   const queue = lease.waiters
     ? [count(lease.waiters, "caller waits", "callers wait"), " for the key"]
     : "nobody waits";
@@ -54,16 +54,18 @@ function facts(lease, reasons) {
     lease.ttl_ms && ["Ttl", span(lease.ttl_ms)],
     lease.session && ["Session", sessionLink(lease.session)],
     ["Queue", queue],
-    ["Fences", (lease.fences ?? []).length ? fences(lease, reasons) : "none is pending"],
+    ["Fences", (lease.fences ?? []).length ? fences(lease, failed) : "none is pending"],
     ["Pool", h("a", { href: link("leases", { pool: lease.pool }) }, shown(lease.pool))],
     ["Home node", lease.node ? text(host(lease.node)) : h("span", { class: "quiet" }, "not known here yet")],
     ["Value", lease.value === null ? h("span", { class: "quiet" }, "none") : value(lease.value)],
   ].filter(Boolean);
 }
 
-function fences(lease, reasons) {
+function fences(lease, { reason: reasons, help }) {
   const states = lease.fence_failed ? badge("failed", "bad") : badge("not confirmed yet", "warn");
-  return [states, " ", text(lease.fences.join(", ")), reasons && h("div", { class: "bad" }, text(reasons))];
+  const former = lease.former_owner && [" against ", text(lease.former_owner)];
+  return [states, " ", text(lease.fences.join(", ")), former, reasons && h("div", { class: "bad" }, text(reasons)),
+    help && h("div", { class: "quiet" }, text(help))];
 }
 
 // Line breaks and tabs of a value are shown as such.
@@ -78,7 +80,7 @@ export function open(query, go) {
   const list = eventTable(`Events of ${shown(key)}`, ["Key"]);
   const more = h("p", { class: "quiet" });
   const gate = h("pre", { class: "value" });
-  let [lease, reason, called] = [null, "", ""];
+  let [lease, failed, called] = [null, {}, ""];
 
   async function work(signal) {
     try {
@@ -100,7 +102,7 @@ export function open(query, go) {
   }
 
   function draw() {
-    replace(now, facts(lease, reason).map(([name, shown]) => h("div", {}, h("dt", {}, name), h("dd", {}, shown))));
+    replace(now, facts(lease, failed).map(([name, shown]) => h("div", {}, h("dt", {}, name), h("dd", {}, shown))));
     tick(now);
     const fit = KEY_ORDERS.filter((name) => {
       const { fits, verb } = ORDERS[name];
@@ -130,9 +132,12 @@ export function open(query, go) {
     }, Math.max(SOON, 20 * took));
   });
   const unwatch = watch(({ status }) => {
-    const found = status?.attention.find((one) => one.kind === "fence-failed" && one.key === key);
-    if ((found?.reason ?? "") === reason) return;
-    reason = found?.reason ?? "";
+    const fences = status?.attention.filter((one) => one.kind === "fence-failed") ?? [];
+    // Where many keys failed alike, one entry stands for the keys of the pool.
+    const found = fences.find((one) => one.key === key)
+      ?? fences.find((one) => !one.key && lease?.fence_failed && one.pool === lease.pool) ?? {};
+    if (found.reason === failed.reason && found.help === failed.help) return;
+    failed = found;
     if (lease) draw();
   });
 

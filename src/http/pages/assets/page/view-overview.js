@@ -102,7 +102,7 @@ function counts({ store: { keys }, this_node: node, last_minute: lately }) {
   const health = node.ready ? badge("ready", "good") : [badge("not ready", "bad"), " ", text(node.reasons.join("; "))];
   return [
     ...states.map(of),
-    failed > 0 && figure(badge("fences failed", "bad"), grouped(failed), link("leases", { state: "fencing" })),
+    failed > 0 && figure(badge("with a failed fence", "bad"), grouped(failed), link("leases", { state: "fencing" })),
     figure(["callers waiting ", thisNode()], grouped(node.waiting)),
     h("li", { class: "wide" }, h("span", {}, "changes in the last minute"),
       h("p", {}, changed.length ? changed.map(([kind, number]) => [badge(kind, tone(kind)), ` ${grouped(number)}  `]) : "none")),
