@@ -112,8 +112,19 @@ impl Chromium {
     /// A new tab with this page, which is loaded, in a window of its own: it is seen while others are. In every page of
     /// the tab, the script runs before the page's own.
     pub async fn open_watched(&mut self, url: &str, script: &str) -> Tab {
-        let blank = json!({ "url": "about:blank", "newWindow": true });
-        let tab = self.attached(&blank).await;
+        self.in_window(json!({}), url, script).await
+    }
+
+    /// The same, as if in a browser of its own: it shares no connections and no locks with other tabs.
+    pub async fn open_apart(&mut self, url: &str, script: &str) -> Tab {
+        let made = self.order(None, "Target.createBrowserContext", &json!({})).await;
+        let context = &made.expect("a context")["browserContextId"];
+        self.in_window(json!({ "browserContextId": context }), url, script).await
+    }
+
+    async fn in_window(&mut self, mut wanted: Value, url: &str, script: &str) -> Tab {
+        (wanted["url"], wanted["newWindow"]) = ("about:blank".into(), true.into());
+        let tab = self.attached(&wanted).await;
         self.tell(&tab, "Page.enable", &json!({})).await;
         let source = json!({ "source": script });
         self.tell(&tab, "Page.addScriptToEvaluateOnNewDocument", &source).await;

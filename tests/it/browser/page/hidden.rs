@@ -38,13 +38,24 @@ async fn a_hidden_page_asks_for_nothing_and_catches_up_when_it_is_seen() {
 /// A browser opens six connections to one host: streams must leave some to other calls.
 #[tokio::test]
 async fn ten_pages_of_one_browser_all_get_answers() {
+    ten_pages("").await;
+}
+
+/// A page by plain HTTP from another machine has no locks: such pages ask each other.
+#[tokio::test]
+async fn ten_pages_without_locks_all_get_answers() {
+    ten_pages("Object.defineProperty(Navigator.prototype, 'locks', { value: undefined })").await;
+}
+
+/// Ten pages, in each of which the script runs before the page's own.
+async fn ten_pages(script: &str) {
     let server = Server::start();
     let mut first = Page::open(&server, "").await;
     first.shows("#latest", "live").await;
     let mut tabs = Vec::new();
     let url = format!("http://{}/", server.addr);
     for _ in 0..9 {
-        tabs.push(first.browser.open_watched(&url, "").await);
+        tabs.push(first.browser.open_watched(&url, script).await);
     }
     for tab in &tabs {
         let come =
