@@ -1,4 +1,4 @@
-//! The API page: Swagger UI, from the zip archive in its crate.
+//! The API page: Swagger UI, from a zip archive that `build.rs` makes of the one in its crate.
 //!
 //! Guarantees: neither the build nor the page fetches anything. The archive is unpacked at the first request for the
 //! page.
@@ -11,7 +11,6 @@ use std::{
 
 use actix_web::{HttpResponse, guard, http::header, web};
 use bytes::Bytes;
-use utoipa_swagger_ui_vendored::SWAGGER_UI_VENDORED;
 use zip::ZipArchive;
 
 use super::guarded::guarded;
@@ -20,26 +19,17 @@ use crate::http::openapi::document;
 /// The policy of the API page. Swagger UI writes styles into the page.
 const POLICY: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'none'; \
                       form-action 'none'; object-src 'none'; frame-ancestors 'none'";
-/// The folder with the files for a browser, within the release's folder in the archive.
-const FOLDER: &str = "/dist/";
+/// What `build.rs` took from the archive of Swagger UI.
+const ARCHIVE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/swagger-ui.zip"));
 /// The script that tells the page where the document is. It replaces the archive's own.
 const INITIALIZER: &str = "swagger-initializer.js";
-/// The files of the page, and their types. The first is the page itself.
-const FILES: [(&str, &str); 7] = [
-    ("index.html", "text/html; charset=utf-8"),
-    ("index.css", "text/css"),
-    ("swagger-ui.css", "text/css"),
-    ("swagger-ui-bundle.js", "text/javascript"),
-    ("swagger-ui-standalone-preset.js", "text/javascript"),
-    ("favicon-16x16.png", "image/png"),
-    ("favicon-32x32.png", "image/png"),
-];
+include!("swagger_files.rs");
 
 /// A file of the page: its type and its content.
 type Asset = (&'static str, Bytes);
 
 static ASSETS: LazyLock<HashMap<&'static str, Asset>> = LazyLock::new(|| {
-    let mut assets = unpack(SWAGGER_UI_VENDORED);
+    let mut assets = unpack(ARCHIVE);
     let initializer = include_bytes!("assets/swagger-initializer.js");
     assets.insert(INITIALIZER, ("text/javascript", Bytes::from_static(initializer)));
     assets
@@ -48,14 +38,10 @@ static ASSETS: LazyLock<HashMap<&'static str, Asset>> = LazyLock::new(|| {
 /// Unpacks the files that the archive has; an archive that cannot be read has none.
 fn unpack(zip: &[u8]) -> HashMap<&'static str, Asset> {
     let Ok(mut archive) = ZipArchive::new(Cursor::new(zip)) else { return HashMap::new() };
-    let paths: Vec<String> =
-        archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
     let mut assets = HashMap::new();
     for (name, kind) in FILES {
-        let end = format!("{FOLDER}{name}");
-        let Some(path) = paths.iter().find(|path| path.ends_with(&end)) else { continue };
         let mut bytes = Vec::new();
-        if archive.by_name(path).is_ok_and(|mut file| file.read_to_end(&mut bytes).is_ok()) {
+        if archive.by_name(name).is_ok_and(|mut file| file.read_to_end(&mut bytes).is_ok()) {
             assets.insert(name, (kind, bytes.into()));
         }
     }
