@@ -101,9 +101,9 @@ pub struct StoreStatus {
 pub struct NodeCounts {
     /// Nodes that keep their records alive.
     pub alive: u64,
-    /// Nodes that left in good order.
+    /// Nodes that left in good order, and at whose addresses no node is alive.
     pub drained: u64,
-    /// Nodes whose records ran out.
+    /// Nodes whose records ran out, and at whose addresses no node is alive.
     pub dead: u64,
 }
 

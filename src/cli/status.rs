@@ -9,7 +9,7 @@ use super::{
     colour,
     context::Context,
     exit::{Exit, Failure},
-    figures::causes,
+    figures::{causes, count},
     output::{pairs, shown},
     when::brief,
 };
@@ -135,8 +135,10 @@ fn rows(status: &Status) -> Vec<(String, String)> {
         row(
             "  has",
             format!(
-                "{} leases, {} waiting, {} writes waiting",
-                node.leases, node.waiting, node.writes_waiting
+                "{}, {} waiting, {} writes waiting",
+                count(node.leases, "lease", "leases"),
+                node.waiting,
+                node.writes_waiting
             ),
         ),
         row("  time without an owner", spans(&measured.vacancy)),

@@ -92,7 +92,10 @@ impl Manager {
         if known.iter().any(|pool| **pool == *name) {
             return Ok(());
         }
-        let detail = format!("is {name:?}, but no policy names it; pools: {}", known.join(", "));
+        let detail = format!(
+            "is {name:?}, but no policy of the settings names it; pools: {}",
+            known.join(", ")
+        );
         Err(Invalid { field: "pool", detail })
     }
 }

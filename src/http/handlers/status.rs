@@ -128,7 +128,17 @@ fn node_counts(nodes: &[NodeView]) -> NodeCounts {
     use crate::lease::NodeState;
     let of = |state| nodes.iter().filter(|node| node.record.state == state).count() as u64;
     let alive = if nodes.is_empty() { 1 } else { of(NodeState::Alive) };
-    NodeCounts { alive, drained: of(NodeState::Drained), dead: of(NodeState::Dead) }
+    // One that was started again at its address is alive.
+    let lives = |dead: &&NodeView| {
+        let at =
+            |node: &NodeView| node.record.url == dead.record.url && !node.record.url.is_empty();
+        nodes.iter().any(|node| node.record.state == NodeState::Alive && at(node))
+    };
+    let gone = |state| {
+        let of_state = nodes.iter().filter(|node| node.record.state == state);
+        of_state.filter(|node| !lives(node)).count() as u64
+    };
+    NodeCounts { alive, drained: gone(NodeState::Drained), dead: gone(NodeState::Dead) }
 }
 
 /// See what happened lately, slice by slice.

@@ -21,7 +21,10 @@ impl Caller {
         let mut known = app.manager.pool_names();
         known.retain(|pool| self.reads_pool(app, pool));
         let known = known.join(", ");
-        Err(Problem::field("pool", format!("is {pool:?}, but no policy names it; pools: {known}")))
+        Err(Problem::field(
+            "pool",
+            format!("is {pool:?}, but no policy of the settings names it; pools: {known}"),
+        ))
     }
 
     /// Requires the right to hold every key of a pool. The refusal names a prefix that the caller lacks only if the

@@ -31,7 +31,7 @@ fn free_keys_are_listed_when_they_are_asked_for() {
     assert_eq!(keys(&["--state", "free"]), "bd");
     assert_eq!(keys(&["--owner", "w2"]), "c");
     assert_eq!(keys(&["--pool", "default", "--prefix", "e"]), "e");
-    user.at(&server, &["ls", "--pool", "none"]).refused(64, "no policy names it");
+    user.at(&server, &["ls", "--pool", "none"]).refused(64, "no policy of the settings names it");
 }
 
 #[test]

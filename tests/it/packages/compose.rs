@@ -7,9 +7,11 @@ use std::{
 
 use serde_json::Value;
 
-use crate::packages::{IN_IMAGE, ROOT, list, repository, settings, text, yaml};
+use crate::packages::{ROOT, list, repository, settings, text, yaml};
 
 const FOLDER: &str = "deploy/compose";
+/// Where a container of the image looks for its settings.
+const SETTINGS: &str = "/etc/tenure/tenure.toml";
 
 fn services() -> BTreeMap<String, Value> {
     let stack = yaml("deploy/compose/compose.yaml").remove(0);
@@ -53,7 +55,9 @@ fn every_coordinator_starts_and_is_reached_by_the_address_that_it_tells() {
     let coordinators = coordinators();
     assert_eq!(coordinators.len(), 3);
     for (name, service) in &coordinators {
-        let read = settings(Some(IN_IMAGE), &variables(service));
+        let mounted = mounts(service);
+        let (from, _) = mounted.iter().find(|(_, to)| to == SETTINGS).expect("settings");
+        let read = settings(Some(&format!("{FOLDER}/{from}")), &variables(service));
         let read = read.unwrap_or_else(|faults| panic!("{name}: {faults}"));
         assert_eq!(read.store.kind.as_str(), "nats");
         assert_eq!(authority(&read.node.advertise_url), (name.clone(), read.server.listen.port()));
@@ -96,7 +100,11 @@ fn the_nats_server_is_the_one_that_the_tests_use() {
     assert_eq!(text(&nats["image"], "nats"), format!("nats:{version}-alpine"));
     let command: Vec<&str> =
         list(&nats["command"], "nats").iter().map(|word| text(word, "nats")).collect();
-    assert!(command.contains(&"--jetstream"), "{command:?}");
+    let mounted = mounts(nats);
+    let (from, to) = mounted.first().expect("its settings");
+    assert_eq!(command, ["--config", to]);
+    let read = repository(&format!("{FOLDER}/{from}"));
+    assert!(read.contains("jetstream {") && read.contains("sync_interval: always"), "{read}");
 }
 
 #[test]

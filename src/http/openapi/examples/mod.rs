@@ -25,6 +25,8 @@ use utoipa::{
 };
 
 use self::call::Call;
+#[cfg(test)]
+pub use self::values::held;
 
 /// Adds examples to bodies, answers, parameters and refusals.
 pub struct Examples;

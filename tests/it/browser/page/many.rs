@@ -12,18 +12,18 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
 use super::shown::Page;
 use crate::support::{
-    chromium::Chromium,
     clock::sleep_ms,
-    harness::{Connection, Server},
+    harness::{Connection, Server, Stream},
 };
 
 /// The most that a browser reads in all, in bytes.
 const MOST: f64 = 200.0 * 1024.0;
-/// How long a first sight and a filter may take, in milliseconds, and how much of a core ten pages may take from the
-/// coordinator. A debug build on a busy machine has more of each.
+/// How long a first sight and a filter may take, in milliseconds, and how much of the coordinator's CPU time ten pages may
+/// take. A debug build on a busy machine has more of each.
 const USUAL: (f64, f64, f64) = (3_000.0, 2_000.0, 1.0);
 /// The same for an optimised program, which `make bench-page` names, on a machine of its own.
 const OPTIMISED: (f64, f64, f64) = (200.0, 100.0, 0.05);
@@ -88,8 +88,18 @@ async fn a_page_over_many_leases_and_events_stays_small_and_quick() {
         assert_eq!(page.count("#latest tbody tr").await, 40.0);
         let elements = page.count("*").await;
         assert!(elements < 3_000.0, "{elements} elements");
-        let sight = "performance.getEntriesByName('first-contentful-paint')[0].startTime";
-        let sight = page.number(sight).await;
+        // A browser that runs, and that has nothing of the page in its cache.
+        let mut sight = f64::MAX;
+        for _ in 0..3 {
+            let url = format!("http://{}/", server.addr);
+            let tab = page.browser.open_apart(&url, "").await;
+            let painted =
+                "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null";
+            page.browser.until(&tab, &format!("({painted}) !== null")).await;
+            let took = page.browser.evaluate(&tab, painted).await;
+            sight = sight.min(took.as_f64().expect("a number"));
+            page.browser.close(tab).await;
+        }
         let read = "[...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]\
                     .filter(({ name }) => !name.includes('/v1/')).reduce((sum, one) => sum + one.decodedBodySize, 0)";
         let read = page.number(read).await;
@@ -117,17 +127,41 @@ async fn a_page_over_many_leases_and_events_stays_small_and_quick() {
     }
 }
 
-/// What the pages that are open cost the coordinator, beside heartbeats and changes.
+/// Asks what an open page asks, as often: docs/page.md has the table. Half of the pages show leases, half the overview.
+fn as_page(server: &Arc<Server>, number: usize) -> Vec<JoinHandle<()>> {
+    let asks = async |server: Arc<Server>, path: &'static str, every_ms: u64| {
+        let mut connection = Connection::open(server.addr).await;
+        let mut due = tokio::time::interval(Duration::from_millis(every_ms));
+        loop {
+            due.tick().await;
+            assert_eq!(connection.call("GET", path, &[], b"").await.status, 200);
+        }
+    };
+    let view = match number % 2 {
+        0 => ("/v1/leases?limit=100&state=held%2Coffered%2Ccooling%2Cfencing", 1_000),
+        _ => ("/v1/status/series?step=5s", 5_000),
+    };
+    let reads = server.clone();
+    let stream = tokio::spawn(async move {
+        let mut stream = Stream::open(&reads, "").await;
+        while stream.next().await.is_some() {}
+    });
+    let asked = [("/v1/status", 2_000), view];
+    let asked = asked.map(|(path, every_ms)| tokio::spawn(asks(server.clone(), path, every_ms)));
+    asked.into_iter().chain([stream]).collect()
+}
+
+/// What ten open pages cost the coordinator, beside changes and as many heartbeats as it can take.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn open_pages_leave_the_coordinator_to_heartbeats() {
     let server = Arc::new(Server::start());
     let held: Arc<[_]> = held(&server, sized("PAGE_LEASES", 10_000)).await.into();
     let beats = Arc::new(AtomicUsize::new(0));
-    for first in 0..8 {
+    for first in 0..16 {
         let (server, held, beats) = (server.clone(), held.clone(), beats.clone());
         tokio::spawn(async move {
             let mut connection = Connection::open(server.addr).await;
-            for (key, lease_id) in held.iter().skip(first).step_by(8).cycle() {
+            for (key, lease_id) in held.iter().skip(first).step_by(16).cycle() {
                 let proof = json!({ "key": key, "lease_id": lease_id });
                 connection.post("/v1/heartbeat", &proof).await.ok();
                 beats.fetch_add(1, Ordering::Relaxed);
@@ -136,49 +170,43 @@ async fn open_pages_leave_the_coordinator_to_heartbeats() {
     }
     let changes = server.clone();
     tokio::spawn(async move { churn(&changes).await });
-    let window = sized("PAGE_WINDOW_MS", 2_000) as u64;
-    // Heartbeats and seconds of CPU, by the coordinator, per second.
+    let window = sized("PAGE_WINDOW_MS", 1_000) as u64;
+    // The coordinator's CPU time per second, and heartbeats per second.
     let measure = async || {
-        let of = || (beats.load(Ordering::Relaxed), cpu_time(server.pid()), Instant::now());
+        let of = || (cpu_time(server.pid()), beats.load(Ordering::Relaxed), Instant::now());
         let before = of();
         sleep_ms(window).await;
         let after = of();
         let seconds = (after.2 - before.2).as_secs_f64();
-        let cpu = (after.1 - before.1).as_secs_f64() / seconds;
-        ((after.0 - before.0) as f64 / seconds, cpu)
+        ((after.0 - before.0).as_secs_f64() / seconds, (after.1 - before.1) as f64 / seconds)
     };
-    let mut browser = Chromium::start(&[]);
-    let url = format!("http://{}/", server.addr);
-    let mut worst = f64::MIN;
+    measure().await;
+    let mut shares = Vec::new();
     for _ in 0..sized("PAGE_ROUNDS", 1) {
-        let without = measure().await;
-        let mut tabs = Vec::new();
-        for _ in 0..10 {
-            tabs.push(browser.open_apart(&url, "").await);
-        }
-        for tab in &tabs {
-            let live = "document.querySelector('#latest .chip')?.textContent === 'live'";
-            browser.until(tab, live).await;
-        }
+        let before = measure().await;
+        let pages: Vec<_> = (0..10).flat_map(|number| as_page(&server, number)).collect();
+        sleep_ms(window / 4).await;
         let with = measure().await;
         assert!(server.metric("tenure_event_subscribers ").await >= 10.0);
-        for tab in tabs {
-            browser.close(tab).await;
-        }
+        assert!(pages.iter().all(|page| !page.is_finished()));
+        pages.iter().for_each(JoinHandle::abort);
+        sleep_ms(window / 4).await;
+        let after = measure().await;
         // What the heartbeats alone would have cost at the rate with the pages.
-        let pages = with.1 - without.1 * with.0 / without.0;
-        worst = worst.max(pages);
+        let alone = with.1 * (before.0 + after.0) / (before.1 + after.1);
+        shares.push((with.0 - alone) / with.0);
         println!(
-            "without pages {:.0} heartbeats/s by {:.3} s of CPU per second; with ten pages {:.0} by {:.3}: the pages \
-             take {:.1} % of a core",
-            without.0,
-            without.1,
-            with.0,
+            "without pages {:.0} and {:.0} heartbeats/s, with ten pages {:.0}: the pages take {:.1} % of the \
+             coordinator's CPU time",
+            before.1,
+            after.1,
             with.1,
-            100.0 * pages
+            100.0 * shares[shares.len() - 1]
         );
     }
-    assert!(worst < limits().2, "ten pages take {worst} of a core");
+    shares.sort_by(f64::total_cmp);
+    let share = shares[shares.len() / 2];
+    assert!(share < limits().2, "ten pages take {share} of the coordinator's CPU time");
 }
 
 /// The CPU time of all threads of a process so far.
