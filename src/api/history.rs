@@ -40,7 +40,7 @@ pub struct PastTenure {
 pub struct LeaseHistory {
     /// The lease now.
     pub lease: super::Lease,
-    /// The tenures that the events tell of, the latest first.
+    /// The present tenure, and those that the events tell of, the latest first.
     pub tenures: Vec<PastTenure>,
     /// The latest ownership events of the key in CloudEvents form, the latest first.
     #[schema(value_type = Vec<Object>)]
@@ -48,4 +48,22 @@ pub struct LeaseHistory {
     /// Whether the key's first event is among them. Otherwise there are more than `limit`, or the store no longer has
     /// the earlier ones, or they are too far back.
     pub complete: bool,
+}
+
+#[cfg(feature = "server")]
+impl super::Lease {
+    /// The tenure that goes on, from the lease's record, if the latest known tenure is an earlier one. When it began is
+    /// in the record for people only.
+    pub fn untold(&self, latest: Option<&PastTenure>) -> Option<PastTenure> {
+        if self.state != "held" || latest.is_some_and(|latest| latest.token >= self.token) {
+            return None;
+        }
+        Some(PastTenure {
+            owner: self.owner.clone()?,
+            token: self.token,
+            session: self.session.clone(),
+            began: self.acquired_at.clone(),
+            ..PastTenure::default()
+        })
+    }
 }

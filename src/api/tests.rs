@@ -32,6 +32,18 @@ fn lease() -> Lease {
     }
 }
 
+#[test]
+fn the_present_tenure_is_told_from_the_record_where_no_event_tells_of_it() {
+    let lease = lease();
+    let latest = |token| PastTenure { token, ..PastTenure::default() };
+    for known in [None, Some(latest(6))] {
+        let told = lease.untold(known.as_ref()).expect("it goes on");
+        assert_eq!((told.owner.as_str(), told.token, told.end), ("w", 7, None));
+    }
+    assert_eq!(lease.untold(Some(&latest(7))), None);
+    assert_eq!(Lease { state: "free", owner: None, ..lease }.untold(None), None);
+}
+
 fn session() -> Session {
     let leases = Holdings { count: 2, digest: "00".into() };
     Session {

@@ -9,8 +9,6 @@ mod tests;
 
 use utoipa::OpenApi;
 
-#[cfg(test)]
-pub use self::examples::held;
 use self::{bounds::Bounds, examples::Examples, links::Links, problems::Problems};
 use super::handlers::{
     acquire, acquire_any, admin, events, heartbeats, leases, pools, releases, service, sessions,

@@ -39,7 +39,7 @@ impl LeaseHistory {
         let tenure = |tenure| api::PastTenure::of(tenure, wall_ms);
         let told: Vec<_> = past.tenures().into_iter().map(tenure).collect();
         Self {
-            tenures: untold(&lease, told.first()).into_iter().chain(told).collect(),
+            tenures: lease.untold(told.first()).into_iter().chain(told).collect(),
             lease,
             events: past.changes.iter().map(event).collect(),
             complete: past.is_complete,
@@ -47,38 +47,10 @@ impl LeaseHistory {
     }
 }
 
-/// The tenure that goes on, from the lease's record, if no event that this node has tells of it. When it began is in the
-/// record for people only.
-fn untold(lease: &Lease, latest: Option<&api::PastTenure>) -> Option<api::PastTenure> {
-    if lease.state != "held" || latest.is_some_and(|latest| latest.token >= lease.token) {
-        return None;
-    }
-    Some(api::PastTenure {
-        owner: lease.owner.clone()?,
-        token: lease.token,
-        session: lease.session.clone(),
-        began: lease.acquired_at.clone(),
-        ..api::PastTenure::default()
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::lease::{Owner, Token};
-
-    #[test]
-    fn the_present_tenure_is_told_from_the_record_where_no_event_tells_of_it() {
-        let lease = crate::http::openapi::held("k", "w", 8);
-        let latest = |token| api::PastTenure { token, ..api::PastTenure::default() };
-        for known in [None, Some(latest(7))] {
-            let told = untold(&lease, known.as_ref()).expect("it goes on");
-            assert_eq!((told.owner.as_str(), told.token, told.end), ("w", 8, None));
-        }
-        assert_eq!(untold(&lease, Some(&latest(8))), None);
-        let free = Lease { state: "free", owner: None, ..lease };
-        assert_eq!(untold(&free, None), None);
-    }
 
     #[test]
     fn a_tenure_that_goes_on_lasts_until_now_and_one_without_a_beginning_is_of_unknown_length() {

@@ -25,8 +25,6 @@ use utoipa::{
 };
 
 use self::call::Call;
-#[cfg(test)]
-pub use self::values::held;
 
 /// Adds examples to bodies, answers, parameters and refusals.
 pub struct Examples;
