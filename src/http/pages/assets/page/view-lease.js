@@ -64,8 +64,8 @@ function facts(lease, failed) {
 function fences(lease, { reason: reasons, help }) {
   const states = lease.fence_failed ? badge("failed", "bad") : badge("not confirmed yet", "warn");
   const former = lease.former_owner && [" against ", text(lease.former_owner)];
-  return [states, " ", text(lease.fences.join(", ")), former, reasons && h("div", { class: "bad" }, text(reasons)),
-    help && h("div", { class: "quiet" }, text(help))];
+  return [states, " ", text(lease.fences.join(", ")), former, reasons && h("p", { class: "bad" }, text(reasons)),
+    help && h("p", { class: "quiet" }, text(help))];
 }
 
 // Line breaks and tabs of a value are shown as such.
@@ -80,7 +80,7 @@ export function open(query, go) {
   const list = eventTable(`Events of ${shown(key)}`, ["Key"]);
   const more = h("p", { class: "quiet" });
   const gate = h("pre", { class: "value" });
-  let [lease, failed, called] = [null, {}, ""];
+  let [lease, fences, called] = [null, [], ""];
 
   async function work(signal) {
     try {
@@ -101,8 +101,14 @@ export function open(query, go) {
     }
   }
 
+  /** What needs a person about the lease. Where many keys failed alike, one entry stands for the keys of the pool. */
+  function failed() {
+    if (!lease?.fence_failed) return {};
+    return fences.find((one) => one.key === key) ?? fences.find((one) => !one.key && one.pool === lease.pool) ?? {};
+  }
+
   function draw() {
-    replace(now, facts(lease, failed).map(([name, shown]) => h("div", {}, h("dt", {}, name), h("dd", {}, shown))));
+    replace(now, facts(lease, failed()).map(([name, shown]) => h("div", {}, h("dt", {}, name), h("dd", {}, shown))));
     tick(now);
     const fit = KEY_ORDERS.filter((name) => {
       const { fits, verb } = ORDERS[name];
@@ -132,13 +138,10 @@ export function open(query, go) {
     }, Math.max(SOON, 20 * took));
   });
   const unwatch = watch(({ status }) => {
-    const fences = status?.attention.filter((one) => one.kind === "fence-failed") ?? [];
-    // Where many keys failed alike, one entry stands for the keys of the pool.
-    const found = fences.find((one) => one.key === key)
-      ?? fences.find((one) => !one.key && lease?.fence_failed && one.pool === lease.pool) ?? {};
-    if (found.reason === failed.reason && found.help === failed.help) return;
-    failed = found;
-    if (lease) draw();
+    const before = failed();
+    fences = status?.attention.filter((one) => one.kind === "fence-failed") ?? [];
+    const found = failed();
+    if (lease && (found.reason !== before.reason || found.help !== before.help)) draw();
   });
 
   const details = h("details", { ontoggle: readGate }, h("summary", {}, "Gate: the condition for a write of your own into the same store"), gate);
