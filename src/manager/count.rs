@@ -1,7 +1,7 @@
 //! Counts the keys of the store by their states, and finds those whose fences failed.
 //!
-//! It reads every record, in the background, and only when somebody looks. While it is looked at, it rests fifty times
-//! as long as the last read took, so it takes a fiftieth of a core at most. Where reads are charged it rests for ten
+//! It reads every record, in the background, and only when somebody looks. While it is looked at, it rests twenty times
+//! as long as the last read took, so it takes a twentieth of a core at most. Where reads are charged it rests for ten
 //! minutes at least.
 //!
 //! Guarantees: at most one read is in progress. Its memory is bounded by [`LISTED`].
@@ -29,7 +29,7 @@ const LISTED: usize = 1000;
 const REST: Duration = Duration::from_secs(1);
 const CHARGED_REST: Duration = Duration::from_secs(600);
 /// How many times as long as a read took the rest after it is.
-const REST_TIMES: u32 = 50;
+const REST_TIMES: u32 = 20;
 /// What a read found this long ago is told while another one is in progress.
 const FRESH: Duration = Duration::from_secs(15);
 /// How long whoever looks waits for a read that is in progress, if what the read before found is older. After that it
@@ -268,8 +268,8 @@ mod tests {
         assert!(State::default().begin(at(0), true), "nothing is known");
         assert!(!after(10).begin(at(1000), false));
         assert!(after(10).begin(at(1001), false));
-        assert!(!after(500).begin(at(1024), false));
-        assert!(after(500).begin(at(1025), false));
+        assert!(!after(500).begin(at(1009), false));
+        assert!(after(500).begin(at(1010), false));
         assert!(!after(10).begin(at(1599), true));
         assert!(after(10).begin(at(1600), true));
     }
