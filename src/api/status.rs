@@ -75,9 +75,10 @@ pub struct KeyCounts {
     pub fencing: u64,
     /// Keys with a fence that failed for good.
     pub fences_failed: u64,
-    /// How old the counts are, in milliseconds. They are counted when somebody looks, in the background.
+    /// How old the counts are, in milliseconds. 0 unless the store is DynamoDB: there, keys are counted when somebody looks,
+    /// in the background.
     pub age_ms: u64,
-    /// How long the count took, in milliseconds.
+    /// How long that count took, in milliseconds.
     pub took_ms: u64,
 }
 

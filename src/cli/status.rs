@@ -100,15 +100,19 @@ fn rows(status: &Status) -> Vec<(String, String)> {
     let keys = store.keys.as_ref().map_or_else(
         || "not counted yet".to_owned(),
         |keys| {
+            let age = if keys.age_ms > 0 {
+                format!("; counted {} ago", brief(keys.age_ms))
+            } else {
+                String::new()
+            };
             format!(
-                "{} held, {} offered, {} fencing, {} cooling, {} free; in any state, {} with a failed fence; counted {} ago",
+                "{} held, {} offered, {} fencing, {} cooling, {} free; in any state, {} with a failed fence{age}",
                 keys.held,
                 keys.offered,
                 keys.fencing,
                 keys.cooling,
                 keys.free,
                 keys.fences_failed,
-                brief(keys.age_ms)
             )
         },
     );

@@ -1,8 +1,8 @@
 //! Counts the keys of the store by their states, and finds those whose fences failed.
 //!
-//! It reads every record, in the background, and only when somebody looks. While it is looked at, it rests twenty times
-//! as long as the last read took, so it takes a twentieth of a core at most. Where reads are charged it rests for ten
-//! minutes at least.
+//! Most stores keep count. Where the store does not, this reads every record, in the background, and only when somebody
+//! looks. While it is looked at, it rests twenty times as long as the last read took, so it takes a twentieth of a core at
+//! most. Where reads are charged it rests for ten minutes at least.
 //!
 //! Guarantees: at most one read is in progress. Its memory is bounded by [`LISTED`].
 //!
@@ -17,8 +17,8 @@ use tokio::sync::Notify;
 
 use crate::{
     actor::Coordinator,
-    lease::{Key, KeyState, Moment},
-    store::{Found, Range, StoreError},
+    lease::{Condition, Key, Moment, Record},
+    store::{Counted, Found, Range, StoreError},
 };
 
 /// How many keys are read at a time.
@@ -36,29 +36,14 @@ const FRESH: Duration = Duration::from_secs(15);
 /// gets that.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How many keys there are in each state.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StateCounts {
-    /// A record that cannot be read counts as held.
-    pub held: u64,
-    pub free: u64,
-    pub offered: u64,
-    pub cooling: u64,
-    pub fencing: u64,
-}
-
-/// What a read of all records found.
+/// What a read of all records found, or what the store has counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CountedKeys {
     /// When it ended.
     pub at: Moment,
     /// How long it took.
     pub took: Duration,
-    pub counts: StateCounts,
-    /// Keys with a fence that failed for good, and when the tenure before ended, in milliseconds since 1970.
-    pub failed: Vec<(Key, Option<u64>)>,
-    /// How many more of these keys there are.
-    pub more_failed: usize,
+    pub counted: Counted,
 }
 
 impl CountedKeys {
@@ -67,22 +52,15 @@ impl CountedKeys {
             return;
         }
         let record = found.record.as_deref().ok();
-        let counts = &mut self.counts;
-        *match record.map_or(KeyState::Held, |record| record.state) {
-            KeyState::Held => &mut counts.held,
-            KeyState::Free => &mut counts.free,
-            KeyState::Offered => &mut counts.offered,
-            KeyState::Cooling => &mut counts.cooling,
-            KeyState::Fencing => &mut counts.fencing,
-        } += 1;
-        let Some(record) = record else { return };
-        if record.fences().iter().any(|fence| !fence.failed.is_empty()) {
-            if self.failed.len() < LISTED {
-                let ended_at_ms = record.previous.as_ref().map(|ended| ended.ended_at_ms);
-                self.failed.push((key.clone(), ended_at_ms));
-            } else {
-                self.more_failed += 1;
-            }
+        let condition = record.map_or(Condition::UNREADABLE, Record::condition);
+        *self.counted.states.of(condition.state) += 1;
+        if !condition.fence_failed {
+            return;
+        }
+        if self.counted.failed.len() < LISTED {
+            self.counted.failed.push((key.clone(), record.and_then(Record::ended_at_ms)));
+        } else {
+            self.counted.more_failed += 1;
         }
     }
 }
@@ -155,8 +133,11 @@ pub(super) async fn counted(
     counter: &Arc<KeyCounter>,
     coordinator: &Arc<Coordinator>,
 ) -> Option<Arc<CountedKeys>> {
-    let ended = counter.ended.notified();
     let now = coordinator.clock.now();
+    if let Some(counted) = coordinator.store.census(LISTED) {
+        return Some(Arc::new(CountedKeys { at: now, took: Duration::ZERO, counted }));
+    }
+    let ended = counter.ended.notified();
     let (begins, waits) = {
         let mut state = counter.state();
         let begins = state.begin(now, coordinator.store.charges_scans());
@@ -200,9 +181,10 @@ async fn read(coordinator: Weak<Coordinator>, mut reading: Reading) {
 mod tests {
     use super::*;
     use crate::lease::{
-        ChangeKind, CodecError, Fence, FenceWhen, FencesAndDelay, OnFenceFailure, Owner, Record,
+        ChangeKind, CodecError, Fence, FenceWhen, FencesAndDelay, KeyState, OnFenceFailure, Owner,
         Revision, Token,
     };
+    use crate::store::StateCounts;
 
     fn at(seconds: u64) -> Moment {
         Moment::ZERO + Duration::from_secs(seconds)
@@ -244,8 +226,8 @@ mod tests {
         counted.count(&key("g"), &unreadable);
         counted.count(&Key::of_notifier("plugin"), &found(KeyState::Held, false));
         let counts = StateCounts { held: 2, free: 1, offered: 1, cooling: 1, fencing: 2 };
-        assert_eq!(counted.counts, counts);
-        assert_eq!(counted.failed, [(key("c"), None)]);
+        assert_eq!(counted.counted.states, counts);
+        assert_eq!(counted.counted.failed, [(key("c"), None)]);
     }
 
     #[test]
@@ -255,7 +237,7 @@ mod tests {
             let key = Key::new(&format!("k/{number}")).expect("a key");
             counted.count(&key, &found(KeyState::Fencing, true));
         }
-        assert_eq!((counted.failed.len(), counted.more_failed), (LISTED, 7));
+        assert_eq!((counted.counted.failed.len(), counted.counted.more_failed), (LISTED, 7));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::{
 use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{
+    census::Counted,
     found::{Found, FoundNode, Range},
     gate::Gate,
     health::Health,
@@ -70,6 +71,12 @@ pub trait LeaseStore: Send + Sync + 'static {
     /// Whether each [`Self::scan`] is paid for by the record.
     fn charges_scans(&self) -> bool {
         false
+    }
+
+    /// How many keys are in each state, and up to `most` keys whose fences failed, if the store keeps count. Records
+    /// that other nodes wrote a moment ago may be missing. `None`: the caller must scan the records.
+    fn census(&self, _most: usize) -> Option<Counted> {
+        None
     }
 
     /// What sessions kept when the store last read all records by itself, with the changes since then. Only the

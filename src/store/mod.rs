@@ -14,6 +14,7 @@
 //! Assumes: nobody else writes into the store.
 
 mod backwards;
+mod census;
 mod contract;
 mod counts;
 #[cfg(feature = "dynamodb")]
@@ -36,6 +37,7 @@ mod write;
 
 pub use self::{
     backwards::end_of_prefix,
+    census::{Counted, StateCounts},
     contract::{LeaseStore, SharedStore, StoreFuture},
     counts::Counts,
     found::{Found, FoundNode, Range},

@@ -6,7 +6,7 @@ use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use crate::{
     api::{
-        KeyCounts, NodeCounts, NodeStatus, Series, SeriesQuery, Status, StoreStatus, Top, TopQuery,
+        KeyCounts, NodeStatus, Series, SeriesQuery, Status, StoreStatus, Top, TopQuery,
         limits::{DEFAULT_ROWS, MAX_ROWS},
     },
     clock::rfc3339,
@@ -18,8 +18,8 @@ use crate::{
         status::{By, Facts, LISTED, Reads, attention, figures, millis, point, rank},
     },
     lease::ChangeKind,
-    manager::{CountedKeys, FailingCheck, NodeView},
-    store::Health,
+    manager::{CountedKeys, FailingCheck},
+    store::{Counted, Health},
     telemetry::recent::{Cause, Step},
 };
 
@@ -65,7 +65,7 @@ async fn look(app: &App, caller: &Caller) -> Status {
                 let age = manager.now().since(counted.at);
                 key_counts(&counted, age)
             }),
-            nodes: node_counts(&facts.nodes),
+            nodes: facts.node_counts(),
         },
         this_node: NodeStatus {
             url: app.source.node.clone(),
@@ -111,34 +111,17 @@ async fn facts(app: &App, caller: &Caller, counted: Option<&CountedKeys>) -> Fac
 }
 
 fn key_counts(counted: &CountedKeys, age: Duration) -> KeyCounts {
-    let counts = counted.counts;
+    let Counted { states, failed, more_failed } = &counted.counted;
     KeyCounts {
-        held: counts.held,
-        free: counts.free,
-        offered: counts.offered,
-        cooling: counts.cooling,
-        fencing: counts.fencing,
-        fences_failed: (counted.failed.len() + counted.more_failed) as u64,
+        held: states.held,
+        free: states.free,
+        offered: states.offered,
+        cooling: states.cooling,
+        fencing: states.fencing,
+        fences_failed: (failed.len() + more_failed) as u64,
         age_ms: millis(age),
         took_ms: millis(counted.took),
     }
-}
-
-fn node_counts(nodes: &[NodeView]) -> NodeCounts {
-    use crate::lease::NodeState;
-    let of = |state| nodes.iter().filter(|node| node.record.state == state).count() as u64;
-    let alive = if nodes.is_empty() { 1 } else { of(NodeState::Alive) };
-    // One that was started again at its address is alive.
-    let lives = |dead: &&NodeView| {
-        let at =
-            |node: &NodeView| node.record.url == dead.record.url && !node.record.url.is_empty();
-        nodes.iter().any(|node| node.record.state == NodeState::Alive && at(node))
-    };
-    let gone = |state| {
-        let of_state = nodes.iter().filter(|node| node.record.state == state);
-        of_state.filter(|node| !lives(node)).count() as u64
-    };
-    NodeCounts { alive, drained: gone(NodeState::Drained), dead: gone(NodeState::Dead) }
 }
 
 /// See what happened lately, slice by slice.

@@ -22,7 +22,7 @@ pub use fence::{Fence, FencesAndDelay, MAX_LATE_FENCES};
 pub use handover::Handover;
 pub use level::{LEVEL, Level, LevelError};
 pub use node::{MAX_NODE_TTL_MS, NodeRecord, NodeState};
-pub use record::{MAX_REQUEST_MARKS, Offer, Record, RequestMark, Revocation};
+pub use record::{Condition, MAX_REQUEST_MARKS, Offer, Record, RequestMark, Revocation};
 pub use session::{Check, CheckKind, MAX_CHECKS, NotASessionId, SessionId, SessionSpec, digest_of};
 pub use session_ref::{Behavior, SessionRef};
 pub use tenure::{Ended, KeyState, Tenure};

@@ -173,7 +173,61 @@ impl Record {
     }
 }
 
+/// What counts of a key where keys are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// The state of the key.
+    pub state: KeyState,
+    /// One of its fences failed for good.
+    pub fence_failed: bool,
+}
+
+impl Condition {
+    /// A record that cannot be read: an unknown owner holds the key.
+    pub const UNREADABLE: Self = Self { state: KeyState::Held, fence_failed: false };
+
+    /// A number from 1 to 15, for stores to keep.
+    #[must_use]
+    pub fn to_bits(self) -> u8 {
+        let state = match self.state {
+            KeyState::Free => 1,
+            KeyState::Held => 2,
+            KeyState::Offered => 3,
+            KeyState::Fencing => 4,
+            KeyState::Cooling => 5,
+        };
+        state | u8::from(self.fence_failed) << 3
+    }
+
+    /// What [`Self::to_bits`] gave. `None` for other numbers.
+    #[must_use]
+    pub fn from_bits(bits: u8) -> Option<Self> {
+        let state = match bits & 7 {
+            1 => KeyState::Free,
+            2 => KeyState::Held,
+            3 => KeyState::Offered,
+            4 => KeyState::Fencing,
+            5 => KeyState::Cooling,
+            _ => return None,
+        };
+        (bits < 16).then_some(Self { state, fence_failed: bits & 8 != 0 })
+    }
+}
+
 impl Record {
+    /// The state of the key, and whether a fence failed.
+    #[must_use]
+    pub fn condition(&self) -> Condition {
+        let fence_failed = self.fences().iter().any(|fence| !fence.failed.is_empty());
+        Condition { state: self.state, fence_failed }
+    }
+
+    /// When the tenure before ended, in milliseconds since 1970.
+    #[must_use]
+    pub fn ended_at_ms(&self) -> Option<u64> {
+        self.previous.as_ref().map(|ended| ended.ended_at_ms)
+    }
+
     /// The session that keeps the present tenure.
     #[must_use]
     pub fn session_ref(&self) -> Option<&SessionRef> {

@@ -113,9 +113,10 @@ fn is_current(tail: &Tail, key: &str, segment: u64, offset: u32) -> bool {
 }
 
 fn carry_frame(tail: &mut Tail, frame: &Frame<'_>, draft: &mut Vec<u8>) {
-    let (Some(()), Ok(key)) =
-        (frame::draft_raw(draft, frame.key, frame.record), Key::stored(frame.key))
-    else {
+    let (Some(()), Ok(key)) = (
+        frame::draft_raw(draft, frame.key, frame.record, frame.condition()),
+        Key::stored(frame.key),
+    ) else {
         return;
     };
     let stamp = Stamp {

@@ -2,17 +2,20 @@
 //!
 //! ```text
 //! 0 crc u32 | 4 len u32 | 8 revision u64 | 16 at_ms u64 | 24 group_start u32 | 28 record_len u32
-//! 32 key_len u16 | 34 epoch u16 | 36 kind u8 | 37 zero ×3 | 40 key, record, changes | zeros to ×8
+//! 32 key_len u16 | 34 epoch u16 | 36 kind u8 | 37 condition u8 | 38 zero ×2 | 40 key, record, changes
+//! zeros to ×8
 //! ```
-//! Little endian. The CRC-32 covers everything from `len` on. It is seeded per store and segment, so a frame
+//! Little endian. `condition` repeats from the record what counts in the census; version 0.1.0 wrote 0. The CRC-32 covers everything from `len` on. It is seeded per store and segment, so a frame
 //! of a reused segment, or of another store, is never taken for a frame of this one.
 
-use crate::lease::{Change, Epoch, Key, Record, Revision};
+use crate::lease::{Change, Condition, Epoch, Key, Record, Revision};
 
 /// Frames start at multiples of this many bytes, so a search for frames after damage has few candidates.
 pub(super) const ALIGN: u32 = 8;
 /// The number of bytes before the key.
 pub(super) const HEAD: usize = 40;
+/// Where the condition is.
+const CONDITION: usize = 37;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameKind {
@@ -57,9 +60,20 @@ pub(super) struct Frame<'a> {
     pub epoch: Epoch,
     pub kind: FrameKind,
     pub group_start: u32,
+    condition: u8,
     pub key: &'a str,
     pub record: &'a [u8],
     changes: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// What counts of the key under this record.
+    pub fn condition(&self) -> Condition {
+        Condition::from_bits(self.condition).unwrap_or_else(|| {
+            let record = Record::decode(self.record);
+            record.map_or(Condition::UNREADABLE, |record| record.condition())
+        })
+    }
 }
 
 /// The number of bytes that a frame of `len` takes up.
@@ -74,6 +88,7 @@ pub(super) fn draft(key: &Key, record: &Record, changes: &[Change]) -> Option<Ve
     let mut out = Vec::with_capacity(256);
     out.resize(HEAD, 0);
     out.extend_from_slice(key.as_str().as_bytes());
+    out[CONDITION] = record.condition().to_bits();
     let record_at = out.len();
     record.encode_into(&mut out);
     let record_len = out.len() - record_at;
@@ -85,9 +100,15 @@ pub(super) fn draft(key: &Key, record: &Record, changes: &[Change]) -> Option<Ve
 }
 
 /// A draft with the given raw content and no changes.
-pub(super) fn draft_raw(out: &mut Vec<u8>, key: &str, record: &[u8]) -> Option<()> {
+pub(super) fn draft_raw(
+    out: &mut Vec<u8>,
+    key: &str,
+    record: &[u8],
+    condition: Condition,
+) -> Option<()> {
     out.clear();
     out.resize(HEAD, 0);
+    out[CONDITION] = condition.to_bits();
     out.extend_from_slice(key.as_bytes());
     out.extend_from_slice(record);
     finish_draft(out, key.len(), record.len())
@@ -99,6 +120,12 @@ fn finish_draft(out: &mut [u8], key_len: usize, record_len: usize) -> Option<()>
     put(out, 28, &u32::try_from(record_len).ok()?.to_le_bytes());
     put(out, 32, &u16::try_from(key_len).ok()?.to_le_bytes());
     Some(())
+}
+
+/// The condition that a draft's record has.
+pub(super) fn condition_of(draft: &[u8]) -> Condition {
+    let bits = draft.get(CONDITION).copied().unwrap_or_default();
+    Condition::from_bits(bits).unwrap_or(Condition::UNREADABLE)
 }
 
 /// Stamps a draft and sets its checksum.
@@ -144,6 +171,7 @@ pub(super) fn parse(bytes: &[u8], seed: u32) -> Option<Frame<'_>> {
     let (key, rest) = content.split_at(key_len);
     let (record, changes) = rest.split_at(record_len);
     Some(Frame {
+        condition: frame[CONDITION],
         len,
         revision: Revision(u64_at(frame, 8)?),
         at_ms: u64_at(frame, 16)?,
@@ -247,4 +275,34 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
 
 pub(super) fn u128_at(bytes: &[u8], at: usize) -> Option<u128> {
     bytes.get(at..)?.first_chunk().map(|b| u128::from_le_bytes(*b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::KeyState;
+
+    /// Version 0.1.0 wrote no condition.
+    #[test]
+    fn what_counts_of_a_record_is_beside_it_or_is_read_from_it() {
+        let record = Record { state: KeyState::Cooling, ..Record::absent() };
+        let key = Key::new("k").unwrap();
+        let mut draft = draft(&key, &record, &[]).unwrap();
+        let stamp = Stamp {
+            revision: Revision(1),
+            at_ms: 1,
+            epoch: Epoch(0),
+            kind: FrameKind::Write,
+            group_start: 0,
+        };
+        for beside in [record.condition().to_bits(), 0, 7, 255] {
+            draft[CONDITION] = beside;
+            seal(&mut draft, 3, stamp);
+            assert_eq!(parse(&draft, 3).unwrap().condition(), record.condition());
+        }
+        draft_raw(&mut draft, "k", b"rotten", Condition::UNREADABLE).unwrap();
+        draft[CONDITION] = 0;
+        seal(&mut draft, 3, stamp);
+        assert_eq!(parse(&draft, 3).unwrap().condition(), Condition::UNREADABLE);
+    }
 }

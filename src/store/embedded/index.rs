@@ -13,7 +13,7 @@ use std::{
 use hashbrown::HashTable;
 
 use super::frame;
-use crate::lease::{Key, Revision};
+use crate::lease::{Condition, Key, Revision};
 
 /// The highest number of slots per chunk. A split or an insertion moves at most 1 KiB.
 const CHUNK: usize = 256;
@@ -25,19 +25,29 @@ const LOADED: usize = 192;
 const GROWTH: usize = 8;
 /// Bits of a location that hold the segment's id, modulo 2^21.
 const SEGMENT_BITS: u32 = 21;
+/// Bits of a location that hold the frame's length. A segment, and so a frame, has 2^28 bytes at most.
+const LEN_BITS: u32 = 28;
 
-/// Where a frame is. Packed into 16 bytes: there is one per key.
+/// Where a frame is, and what counts of its record. Packed into 16 bytes: there is one per key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Location {
     revision_and_segment: u64,
     offset: u32,
-    len: u32,
+    condition_and_len: u32,
 }
 
 impl Location {
-    pub fn new(revision: Revision, segment: u64, offset: u32, len: u32) -> Self {
+    pub fn new(
+        revision: Revision,
+        segment: u64,
+        offset: u32,
+        len: u32,
+        condition: Condition,
+    ) -> Self {
         let segment = segment & ((1 << SEGMENT_BITS) - 1);
-        Self { revision_and_segment: revision.0 << SEGMENT_BITS | segment, offset, len }
+        let revision_and_segment = revision.0 << SEGMENT_BITS | segment;
+        let condition_and_len = u32::from(condition.to_bits()) << LEN_BITS | len;
+        Self { revision_and_segment, offset, condition_and_len }
     }
 
     pub fn revision(self) -> Revision {
@@ -49,7 +59,12 @@ impl Location {
     }
 
     pub fn len(self) -> u32 {
-        self.len
+        self.condition_and_len & ((1 << LEN_BITS) - 1)
+    }
+
+    pub fn condition(self) -> Condition {
+        let bits = (self.condition_and_len >> LEN_BITS) as u8;
+        Condition::from_bits(bits).unwrap_or(Condition::UNREADABLE)
     }
 
     /// How many segments this frame's segment comes after `oldest`. Fewer than 2^21 segments are kept.
@@ -60,7 +75,7 @@ impl Location {
 
     /// The number of bytes that the frame takes up in the log.
     pub fn footprint(self) -> u64 {
-        u64::from(frame::padded(self.len))
+        u64::from(frame::padded(self.len()))
     }
 }
 
@@ -308,6 +323,9 @@ mod tests {
     use rand::{RngExt, SeedableRng, rngs::StdRng};
 
     use super::*;
+    use crate::lease::KeyState;
+
+    const HELD: Condition = Condition { state: KeyState::Held, fence_failed: false };
 
     #[test]
     fn it_is_a_sorted_map() {
@@ -317,7 +335,7 @@ mod tests {
         for n in 0..20_000_u32 {
             let name = if n < 3_000 { n + 100_000 } else { rng.random_range(0..12_000) };
             let key = Key::new(&format!("k{name:06}")).unwrap();
-            let location = Location::new(Revision(u64::from(n) + 1), 3, n, 50);
+            let location = Location::new(Revision(u64::from(n) + 1), 3, n, 50, HELD);
             assert_eq!(index.insert(&key, location), model.insert(key.clone(), location));
             assert_eq!(index.get(key.as_str()), Some(location));
         }
@@ -359,9 +377,13 @@ mod tests {
 
     #[test]
     fn a_location_survives_packing() {
-        let last = Location::new(Revision((1 << 43) - 1), (1 << 21) + 5, u32::MAX, 7);
+        let failed = Condition { state: KeyState::Cooling, fence_failed: true };
+        let last = Location::new(Revision((1 << 43) - 1), (1 << 21) + 5, u32::MAX, 7, failed);
         assert_eq!(last.revision(), Revision((1 << 43) - 1));
         assert_eq!(last.segments_after((1 << 21) + 2), 3);
         assert_eq!((last.offset(), last.len(), last.footprint()), (u32::MAX, 7, 8));
+        assert_eq!(last.condition(), failed);
+        let longest = Location::new(Revision(1), 0, 0, (1 << LEN_BITS) - 1, HELD);
+        assert_eq!((longest.len(), longest.condition()), ((1 << LEN_BITS) - 1, HELD));
     }
 }

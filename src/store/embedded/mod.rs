@@ -98,10 +98,10 @@ pub use self::{
 };
 pub use super::Fresh;
 use super::{
-    Feed, Found, Health, History, LeaseStore, Meta, Position, Range, SecretBytes, StoreError,
-    StoreFuture, Write, WriteOutcome,
+    Counted, Feed, Found, Health, History, LeaseStore, Meta, Position, Range, SecretBytes,
+    StoreError, StoreFuture, Write, WriteOutcome,
 };
-use crate::lease::{Epoch, Key, Nonce, Policies, Revision};
+use crate::lease::{Condition, Epoch, Key, Nonce, Policies, Revision};
 
 /// The embedded store. Closed when it is dropped.
 #[derive(Debug)]
@@ -321,7 +321,7 @@ impl LeaseStore for EmbeddedStore {
         }
         let mut draft = Vec::new();
         // A key is far shorter than the longest frame.
-        let _ = frame::draft_raw(&mut draft, key.as_str(), &[]);
+        let _ = frame::draft_raw(&mut draft, key.as_str(), &[], Condition::UNREADABLE);
         let (reply, verdict) = oneshot::channel();
         let (kind, changes) = (FrameKind::Forgotten, Vec::new());
         let job = Job { key: key.clone(), expected, draft, kind, changes, reply };
@@ -349,6 +349,10 @@ impl LeaseStore for EmbeddedStore {
 
     fn keys_before(&self, prefix: &str, before: Option<&str>, limit: usize) -> Option<Vec<Key>> {
         Some(self.shared.keys_before(prefix, before, limit))
+    }
+
+    fn census(&self, most: usize) -> Option<Counted> {
+        Some(self.shared.census(most))
     }
 
     fn feed(&self) -> Feed {

@@ -4,7 +4,7 @@
 use std::{io, sync::Arc};
 
 use super::{
-    super::{Committed, Found, History, Position, Range, StoreError},
+    super::{Committed, Counted, Found, History, Position, Range, StoreError},
     EmbeddedShared,
     frame::{self, Frame, FrameKind},
     index::Location,
@@ -76,6 +76,20 @@ impl EmbeddedShared {
             }
         }
         Ok(found)
+    }
+
+    /// How many keys are in each state, and up to `most` keys whose fences failed.
+    pub(super) fn census(&self, most: usize) -> Counted {
+        let table = self.table();
+        let states = table.census().states();
+        let (failed, more_failed) = table.census().failed(most);
+        drop(table);
+        let when = |key: Key| {
+            let found = self.read(key.as_str()).ok().flatten();
+            let ended = found.and_then(|found| found.record.ok()?.ended_at_ms());
+            (key, ended)
+        };
+        Counted { states, failed: failed.into_iter().map(when).collect(), more_failed }
     }
 
     /// The last keys that start with `prefix` and sort before `before`, in descending order.

@@ -300,7 +300,7 @@ impl Recovery<'_> {
             self.current.remove(frame.key);
             return Ok(());
         }
-        let location = Location::new(frame.revision, id, offset, frame.len);
+        let location = Location::new(frame.revision, id, offset, frame.len, frame.condition());
         match self.current.get_mut(frame.key) {
             Some(known) => *known = location,
             None => {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use super::{
-    super::{Counts, Position, StoreError, quotas::Quotas},
+    super::{Counts, Position, StoreError, census::Census, quotas::Quotas},
     index::{Index, Location, Slot},
     segment::{HEADER, Header, Segment},
 };
@@ -82,9 +82,14 @@ pub(super) struct Table {
     live_bytes: u64,
     file_bytes: u64,
     quotas: Quotas,
+    census: Census,
 }
 
 impl Table {
+    pub fn census(&self) -> &Census {
+        &self.census
+    }
+
     /// How many keys have a record, and how many of them are sessions.
     pub fn counts(&self) -> Counts {
         Counts { keys: self.index.len() as u64 - self.sessions, sessions: self.sessions }
@@ -140,6 +145,7 @@ impl Table {
             self.sessions += u64::from(key.is_session());
             self.quotas.added(key);
         }
+        self.census.change(key, before.map(Location::condition), Some(location.condition()));
         self.live_bytes += location.footprint();
         self.live_bytes -= before.map_or(0, Location::footprint);
     }
@@ -147,7 +153,8 @@ impl Table {
     /// A key no longer has a record.
     pub fn remove(&mut self, key: &Key) {
         let before = self.index.remove(key.as_str());
-        if before.is_some() {
+        if let Some(before) = before {
+            self.census.change(key, Some(before.condition()), None);
             self.sessions -= u64::from(key.is_session());
             self.quotas.removed(key);
         }
@@ -187,6 +194,9 @@ impl Table {
     pub fn load(&mut self, current: HashMap<Key, Location>) {
         self.live_bytes = current.values().map(|l| l.footprint()).sum();
         self.sessions = current.keys().filter(|key| key.is_session()).count() as u64;
+        for (key, location) in &current {
+            self.census.change(key, None, Some(location.condition()));
+        }
         self.index = Index::from_map(current);
     }
 

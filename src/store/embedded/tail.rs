@@ -13,7 +13,7 @@ use super::{
     segment::Segment,
     shared::EmbeddedShared,
 };
-use crate::lease::{Change, Key, Revision};
+use crate::lease::{Change, Condition, Key, Revision};
 
 /// A frame of the group. Once the group is durable, it is the current frame of its key.
 #[derive(Debug)]
@@ -91,13 +91,14 @@ impl Tail {
         bytes.extend_from_slice(draft);
         frame::seal(&mut bytes[at..], seed, stamp);
         bytes.resize(at + padded(draft.len() as u32) as usize, 0);
-        Location::new(stamp.revision, id, self.end + at as u32, draft.len() as u32)
+        let condition = frame::condition_of(draft);
+        Location::new(stamp.revision, id, self.end + at as u32, draft.len() as u32, condition)
     }
 
     /// Adds "the oldest segment is `id`" to the group, if it fits.
     pub fn append_oldest(&mut self, id: u64) -> bool {
         let mut draft = Vec::new();
-        let drafted = frame::draft_raw(&mut draft, "", &id.to_le_bytes());
+        let drafted = frame::draft_raw(&mut draft, "", &id.to_le_bytes(), Condition::UNREADABLE);
         let fits = padded(draft.len() as u32) <= self.room();
         if drafted.is_none() || !fits {
             return false;

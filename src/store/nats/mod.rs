@@ -63,8 +63,9 @@ pub use self::{
     verify::findings,
 };
 use super::{
-    Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome, Position,
-    Raise, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Witness, Write, WriteOutcome,
+    Counted, Feed, Found, FoundNode, Fresh, Gate, Health, History, LeaseStore, Meta, NodeOutcome,
+    Position, Raise, Range, SecretBytes, SharedStore, StoreError, StoreFuture, Witness, Write,
+    WriteOutcome,
 };
 use crate::{
     clock::Clock,
@@ -229,6 +230,10 @@ impl LeaseStore for NatsStore {
 
     fn keys_before(&self, prefix: &str, before: Option<&str>, limit: usize) -> Option<Vec<Key>> {
         Some(self.core.table().keys_before(prefix, before, limit))
+    }
+
+    fn census(&self, most: usize) -> Option<Counted> {
+        Some(self.core.table().census(most))
     }
 
     fn feed(&self) -> Feed {

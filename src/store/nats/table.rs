@@ -7,11 +7,14 @@ use std::{
 };
 
 use super::{
-    super::{Committed, Counts, Found, Position, Range, StoreError, last_keys, quotas::Quotas},
+    super::{
+        Committed, Counted, Counts, Found, Position, Range, StoreError, census::Census, last_keys,
+        quotas::Quotas,
+    },
     message,
     subject::Name,
 };
-use crate::lease::{Key, Policies, Revision};
+use crate::lease::{Condition, Key, Policies, Revision};
 
 /// How many of the latest changes are kept in memory. They take about 20 MiB.
 const RING: usize = 65_536;
@@ -32,6 +35,7 @@ pub(super) struct Brought {
 struct Entry {
     revision: Revision,
     bytes: Arc<[u8]>,
+    condition: Condition,
 }
 
 #[derive(Debug, Default)]
@@ -57,6 +61,7 @@ pub(super) struct Table {
     /// Runs of sequences that the stream dropped before this node saw them, with both ends included.
     missed: VecDeque<(u64, u64)>,
     quotas: Quotas,
+    census: Census,
 }
 
 fn at(sequence: u64) -> Position {
@@ -197,9 +202,13 @@ impl Table {
             return;
         }
         // A copy, because the message may be a slice of a much larger buffer.
-        let entry = Entry { revision, bytes: bytes.into() };
+        let record = message::found(key, revision, bytes).record;
+        let condition = record.map_or(Condition::UNREADABLE, |record| record.condition());
+        let entry = Entry { revision, bytes: bytes.into(), condition };
         self.live_bytes += entry.bytes.len() as u64;
-        match self.index.insert(key.clone(), entry) {
+        let old = self.index.insert(key.clone(), entry);
+        self.census.change(key, old.as_ref().map(|old| old.condition), Some(condition));
+        match old {
             Some(old) => self.live_bytes -= old.bytes.len() as u64,
             None => {
                 self.sessions += u64::from(key.is_session());
@@ -212,9 +221,23 @@ impl Table {
     pub fn remove(&mut self, key: &Key) {
         if let Some(old) = self.index.remove(key) {
             self.live_bytes -= old.bytes.len() as u64;
+            self.census.change(key, Some(old.condition), None);
             self.sessions -= u64::from(key.is_session());
             self.quotas.removed(key);
         }
+    }
+
+    /// How many keys are in each state, and up to `most` keys whose fences failed.
+    pub fn census(&self, most: usize) -> Counted {
+        let (failed, more_failed) = self.census.failed(most);
+        let when = |key: Key| {
+            let entry = self.index.get(&key);
+            let found = entry.map(|entry| message::found(&key, entry.revision, &entry.bytes));
+            let ended = found.and_then(|found| found.record.ok()?.ended_at_ms());
+            (key, ended)
+        };
+        let failed = failed.into_iter().map(when).collect();
+        Counted { states: self.census.states(), failed, more_failed }
     }
 
     /// From now on, these policies limit the number of keys.

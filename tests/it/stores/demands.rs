@@ -15,6 +15,7 @@ macro_rules! demands {
             keys::any_key_has_a_record_of_its_own;
             keys::keys_that_look_alike_are_different_keys;
             scan::pages_of_a_prefix_come_in_byte_order;
+            scan::keys_are_counted_as_they_change;
             scan::a_read_sees_what_any_handle_committed;
             feed::every_handle_hears_every_change_in_order;
             feed::what_was_not_committed_is_not_told;

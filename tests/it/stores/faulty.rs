@@ -27,7 +27,7 @@ use tenure::{
     clock::Chance,
     lease::{Key, Nonce, Revision},
     store::{
-        Feed, FeedBatch, Found, Gate, Health, History, LeaseStore, Meta, Position, Range,
+        Counted, Feed, FeedBatch, Found, Gate, Health, History, LeaseStore, Meta, Position, Range,
         SharedStore, StoreError, StoreFuture, Write, WriteOutcome,
     },
 };
@@ -334,6 +334,10 @@ impl<S: LeaseStore + ?Sized> LeaseStore for Faulty<S> {
         Box::pin(async move {
             hears.await.unwrap_or_else(|_| WriteOutcome::Unknown(broken("the runtime ended")))
         })
+    }
+
+    fn census(&self, most: usize) -> Option<Counted> {
+        self.shared.inner.census(most)
     }
 
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>> {

@@ -14,8 +14,8 @@ use tenure::{
     lease::{Key, Revision, Rules},
     manager::{CallLimits, Manager, Parts},
     store::{
-        Feed, Found, Health, History, LeaseStore, Meta, Position, Range, StoreError, StoreFuture,
-        Write, WriteOutcome,
+        Counted, Feed, Found, Health, History, LeaseStore, Meta, Position, Range, StoreError,
+        StoreFuture, Write, WriteOutcome,
     },
     telemetry::{Metrics, OwnershipLog},
 };
@@ -69,6 +69,10 @@ impl LeaseStore for Meddled {
 
     fn forget(&self, key: &Key, expected: Revision) -> StoreFuture<Result<bool, StoreError>> {
         self.inner.forget(key, expected)
+    }
+
+    fn census(&self, most: usize) -> Option<Counted> {
+        self.inner.census(most)
     }
 
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>> {

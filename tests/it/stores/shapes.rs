@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tenure::{
     clock::Chance,
     lease::{
-        Behavior, ChangeKind, Check, CheckKind, Ended, Epoch, Handover, KeyState, MAX_OWNER_BYTES,
-        MAX_PIN_BYTES, MAX_PINS, MAX_REQUEST_MARKS, Moment, Nonce, Offer, Owner, Record,
-        RequestMark, Revocation, SessionSpec, Tenure, Token,
+        Behavior, ChangeKind, Check, CheckKind, Ended, Epoch, Fence, FenceWhen, FencesAndDelay,
+        Handover, KeyState, MAX_OWNER_BYTES, MAX_PIN_BYTES, MAX_PINS, MAX_REQUEST_MARKS, Moment,
+        Nonce, Offer, OnFenceFailure, Owner, Record, RequestMark, Revocation, SessionSpec, Tenure,
+        Token,
     },
     manager::MAX_VALUE_BYTES,
 };
@@ -31,6 +32,9 @@ const ALPHABET: [&str; 16] = [
     "漢",
     "\u{10ffff}",
 ];
+
+const STATES: [KeyState; 5] =
+    [KeyState::Free, KeyState::Held, KeyState::Offered, KeyState::Fencing, KeyState::Cooling];
 
 /// Makes shapes.
 #[derive(Debug)]
@@ -98,7 +102,7 @@ impl Shapes {
             node: self.nonce(),
             epoch: Epoch((self.number() % 1024) as u16),
             written: Moment(self.number()),
-            state: [KeyState::Free, KeyState::Held, KeyState::Offered][self.below(3)],
+            state: STATES[self.below(STATES.len())],
             seq: self.number(),
             tenure: self.some(Self::tenure),
             previous: self.some(|s| {
@@ -113,7 +117,10 @@ impl Shapes {
             floor_ms: self.number(),
             pins: (0..self.below(4)).map(|_| self.text(MAX_PIN_BYTES).into()).collect(),
             offer: self.some(|s| Box::new(Offer { to: s.owner(), span_ms: s.number() })),
-            fences_and_delay: None,
+            fences_and_delay: self.some(|s| {
+                let fences = (0..s.below(3)).map(|_| s.fence()).collect();
+                Box::new(FencesAndDelay { cooling_ms: s.number(), fences })
+            }),
             revocation: self.some(|s| {
                 Box::new(Revocation { reason: s.text(1024).into(), actor: s.text(256).into() })
             }),
@@ -124,6 +131,25 @@ impl Shapes {
             }),
             spec: self.some(|s| Box::new(s.spec())),
             ..Record::absent()
+        }
+    }
+
+    fn fence(&mut self) -> Fence {
+        let names = |s: &mut Self| (0..s.below(3)).map(|_| s.text(40).into()).collect();
+        Fence {
+            token: Token(self.number() >> 11),
+            owner: self.owner(),
+            reason: ChangeKind::ALL[self.below(ChangeKind::ALL.len())],
+            session: self.some(Self::nonce),
+            when: if self.coin() { FenceWhen::BeforeGrant } else { FenceWhen::AfterGrant },
+            on_failure: if self.coin() {
+                OnFenceFailure::Block
+            } else {
+                OnFenceFailure::GrantWithAlarm
+            },
+            timeout_ms: self.number(),
+            pending: names(self),
+            failed: names(self),
         }
     }
 

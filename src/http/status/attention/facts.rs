@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    lease::{Moment, Nonce},
+    api::NodeCounts,
+    lease::{Moment, NodeState, Nonce},
     manager::{FailedFences, FailingCheck, NodeView, StuckKeys, UnevenPool},
     store::Health,
     telemetry::{audit::LostLines, recent::SpansSummary},
@@ -38,4 +39,25 @@ pub struct Facts {
     pub open_door: bool,
     /// Lines that the audit log lost.
     pub audit: Option<LostLines>,
+}
+
+impl Facts {
+    /// Whether a node at this address is alive.
+    pub fn lives(&self, url: &str) -> bool {
+        self.nodes
+            .iter()
+            .any(|node| node.record.state == NodeState::Alive && *node.record.url == *url)
+    }
+
+    /// How many nodes there are in each state. An incarnation whose node was started again is not counted.
+    pub fn node_counts(&self) -> NodeCounts {
+        let of = |state| self.nodes.iter().filter(move |node| node.record.state == state);
+        let gone = |state| {
+            let of_state = of(state).map(|node| &*node.record.url);
+            of_state.filter(|url| url.is_empty() || !self.lives(url)).count() as u64
+        };
+        // A store that one process uses has no records of nodes.
+        let alive = if self.nodes.is_empty() { 1 } else { of(NodeState::Alive).count() as u64 };
+        NodeCounts { alive, drained: gone(NodeState::Drained), dead: gone(NodeState::Dead) }
+    }
 }

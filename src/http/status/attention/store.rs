@@ -62,13 +62,10 @@ fn health(facts: &Facts) -> Vec<Attention> {
 
 fn nodes(facts: &Facts) -> Vec<Attention> {
     let mut found = Vec::new();
-    let lives = |url: &str| {
-        facts.nodes.iter().any(|node| !node.record.state.is_terminal() && *node.record.url == *url)
-    };
     for node in &facts.nodes {
         let (record, url) = (&node.record, &*node.record.url);
         let is_recent = facts.now.since(node.since) < DEAD_FOR;
-        if record.state == NodeState::Dead && !url.is_empty() && is_recent && !lives(url) {
+        if record.state == NodeState::Dead && !url.is_empty() && is_recent && !facts.lives(url) {
             let says = format!("the node {url} is dead; other nodes adopt its leases");
             let help = Some(format!("start the node at {url} again, unless it is gone for good"));
             let entry = of_store("node-dead", WARNING, says);

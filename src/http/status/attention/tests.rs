@@ -260,6 +260,25 @@ fn late_ends_and_many_expiries_are_told() {
 }
 
 #[test]
+fn a_node_that_was_started_again_is_alive_and_not_dead() {
+    let counts = |nodes| {
+        let counts = Facts { nodes, ..quiet() }.node_counts();
+        (counts.alive, counts.drained, counts.dead)
+    };
+    let (alive, dead, drained) = (NodeState::Alive, NodeState::Dead, NodeState::Drained);
+    assert_eq!(counts(vec![]), (1, 0, 0), "the only process of a store");
+    let nodes = vec![
+        node("http://a", alive, 1),
+        node("http://a", dead, 2),
+        node("http://b", dead, 3),
+        node("http://b", drained, 4),
+        node("", dead, 5),
+        node("", alive, 6),
+    ];
+    assert_eq!(counts(nodes), (2, 1, 2));
+}
+
+#[test]
 fn lost_audit_lines_and_an_open_door_are_told() {
     let lost = |seconds| {
         let audit = Some(LostLines { count: 12, latest: ago(seconds) });

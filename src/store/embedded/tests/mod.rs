@@ -15,8 +15,8 @@ use self::disk::FaultyDisk;
 use super::{EmbeddedOpenError, EmbeddedStore, Fresh, Options};
 use crate::{
     lease::{
-        Change, ChangeKind, Epoch, Key, KeyState, Moment, Nonce, Owner, Record, Revision, Tenure,
-        Token,
+        Change, ChangeKind, Condition, Epoch, Fence, FenceWhen, FencesAndDelay, Key, KeyState,
+        Moment, Nonce, OnFenceFailure, Owner, Record, Revision, Tenure, Token,
     },
     store::{LeaseStore, Write, WriteOutcome},
 };
@@ -68,6 +68,22 @@ fn record(seq: u64, nonce: u128) -> Record {
         request_marks: Box::new([]),
         ..Record::absent()
     }
+}
+
+/// A fence that failed.
+fn failed_fence() -> FencesAndDelay {
+    let fence = Fence {
+        token: Token(1),
+        owner: Owner::new("worker").unwrap(),
+        reason: ChangeKind::Expired,
+        session: None,
+        when: FenceWhen::BeforeGrant,
+        on_failure: OnFenceFailure::Block,
+        timeout_ms: 1,
+        pending: Box::new(["power".into()]),
+        failed: Box::new(["power".into()]),
+    };
+    FencesAndDelay { cooling_ms: 0, fences: vec![fence] }
 }
 
 fn write(key: &Key, expected: Revision, seq: u64, nonce: u128) -> Write {

@@ -1,12 +1,16 @@
 //! Scans and reads.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use tenure::{
-    lease::{Key, Revision},
-    store::Range,
+    clock::Chance,
+    lease::{ChangeKind, Key, KeyState, Record, Revision},
+    store::{Counted, LeaseStore, Range, Write},
 };
 
 use crate::stores::{
-    lab::{commit, eventually, found, grant, key, pages, soon, sound},
+    lab::{change, commit, eventually, found, grant, key, nonce, pages, seed, soon, sound},
+    shapes::Shapes,
     subject::{Subject, two},
 };
 
@@ -65,4 +69,72 @@ pub async fn a_read_sees_what_any_handle_committed(subject: &impl Subject) {
             assert_eq!(own.revision, highest, "who wrote it lists it");
         }
     }
+}
+
+/// The state of every key is known at every moment, and after the store was opened again: to the store, if it keeps
+/// count, or else to whoever scans it.
+pub async fn keys_are_counted_as_they_change(subject: &impl Subject) {
+    let stores = two(subject).await;
+    let mut shapes = Shapes(Chance::new(seed("census")));
+    let mut records = BTreeMap::<Key, (Revision, Arc<Record>)>::new();
+    let counts = async |store: &Arc<dyn LeaseStore>,
+                        records: &BTreeMap<Key, (Revision, Arc<Record>)>| {
+        let counted = match store.census(5) {
+            Some(counted) => counted,
+            None => {
+                let found = pages(store, "", 100).await.into_iter();
+                count(found.filter_map(|(key, found)| Some((key, found.record.ok()?))))
+            }
+        };
+        counted == count(records.iter().map(|(key, (_, record))| (key.clone(), record.clone())))
+    };
+    for n in 0..200 {
+        let key = key(&format!("counted/{}", shapes.below(40)));
+        let store = &stores[n % 2];
+        match records.remove(&key) {
+            Some((expected, _)) if shapes.below(4) == 0 => {
+                let forget = async || soon(store.forget(&key, expected)).await == Ok(true);
+                eventually("it is forgotten", forget).await;
+            }
+            before => {
+                let expected = before.map_or(Revision::ABSENT, |(revision, _)| revision);
+                let record = Arc::new(shapes.record());
+                let record_there = record.clone();
+                // DynamoDB finds a new key by its change.
+                let changes = vec![change(ChangeKind::Granted, n as u64 + 1)];
+                let write = Write { key: key.clone(), expected, record, changes };
+                records.insert(key, (commit(store, write).await, record_there));
+            }
+        }
+        if n % 20 == 0 {
+            let other = &stores[(n + 1) % 2];
+            eventually("it counts", async || counts(store, &records).await).await;
+            eventually("the other counts", async || counts(other, &records).await).await;
+        }
+    }
+    commit(&stores[0], grant(&Key::of_session(nonce()), Revision::ABSENT, 1)).await;
+    eventually("sessions are not counted", async || counts(&stores[0], &records).await).await;
+    let again = subject.open().await;
+    eventually("what is opened counts", async || counts(&again, &records).await).await;
+}
+
+/// A census of these records that names up to five keys.
+fn count(records: impl Iterator<Item = (Key, Arc<Record>)>) -> Counted {
+    let mut counted = Counted::default();
+    for (key, record) in records.filter(|(key, _)| !key.is_internal()) {
+        let states = &mut counted.states;
+        *match record.state {
+            KeyState::Held => &mut states.held,
+            KeyState::Free => &mut states.free,
+            KeyState::Offered => &mut states.offered,
+            KeyState::Cooling => &mut states.cooling,
+            KeyState::Fencing => &mut states.fencing,
+        } += 1;
+        if record.condition().fence_failed && counted.failed.len() < 5 {
+            counted.failed.push((key, record.ended_at_ms()));
+        } else if record.condition().fence_failed {
+            counted.more_failed += 1;
+        }
+    }
+    counted
 }

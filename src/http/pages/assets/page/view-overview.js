@@ -54,7 +54,8 @@ export function open(query, go) {
     const { store: { keys }, this_node: node, last_minute: lately } = status;
     const stamp = JSON.stringify([{ ...keys, age_ms: 0, took_ms: 0 }, { ...node, last_minute: 0 }, lately]);
     redraw(figures, stamp, () => counts(status));
-    counted.textContent = keys ? `Keys were counted ${span(keys.age_ms)} ago, which took ${span(keys.took_ms)}.` : "Keys are being counted.";
+    const age = keys?.age_ms ? `Keys were counted ${span(keys.age_ms)} ago, which took ${span(keys.took_ms)}.` : "";
+    counted.textContent = keys ? age : "Keys are being counted.";
   });
 
   const loop = repeat(async (signal) => {

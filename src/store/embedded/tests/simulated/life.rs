@@ -16,12 +16,12 @@ use super::{
     model::{Model, Tried},
 };
 use crate::{
-    lease::{Key, Nonce, Revision},
+    lease::{Key, KeyState, Nonce, Revision},
     store::{
         Health, LeaseStore, StoreError, StoreFuture, Write, WriteOutcome,
         embedded::{
             EmbeddedOpenError, EmbeddedStore, Fresh,
-            tests::{SEGMENT, key, options, record, write},
+            tests::{SEGMENT, failed_fence, key, options, record, write},
             writer::Writer,
         },
     },
@@ -191,6 +191,10 @@ impl Model {
     pub fn record(tried: &Tried) -> crate::lease::Record {
         let mut record = record(tried.seq, tried.nonce);
         record.value = Some("v".repeat((tried.nonce % 4_096) as usize).into());
+        if tried.nonce.is_multiple_of(3) {
+            record.state = KeyState::Fencing;
+            record.fences_and_delay = Some(Box::new(failed_fence()));
+        }
         record
     }
 }

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use super::{Seen, life::now};
 use crate::{
     lease::{Key, Record, Revision},
-    store::{Committed, History, LeaseStore, Meta, Position, Range, embedded::EmbeddedStore},
+    store::{
+        Committed, Counted, History, LeaseStore, Meta, Position, Range, embedded::EmbeddedStore,
+    },
 };
 
 /// A write, or the removal of a record.
@@ -109,6 +111,18 @@ impl Model {
         self.changes.push((revision, key, seq));
     }
 
+    fn check_census(&self, store: &EmbeddedStore) {
+        let mut wanted = Counted::default();
+        for (key, (_, tried)) in self.current.iter().filter(|(key, _)| !key.is_internal()) {
+            let condition = Self::record(tried).condition();
+            *wanted.states.of(condition.state) += 1;
+            if condition.fence_failed {
+                wanted.failed.push((key.clone(), None));
+            }
+        }
+        assert_eq!(store.census(usize::MAX), Some(wanted));
+    }
+
     fn check_records(&mut self, store: &EmbeddedStore, seen: &mut Seen) {
         let all = Range { prefix: String::new(), after: None, limit: 1_000 };
         let mut there: BTreeMap<Key, (Revision, Record)> = now(store.scan(all))
@@ -142,6 +156,7 @@ impl Model {
             assert_eq!(record, Self::record(tried));
         }
         assert!(there.is_empty(), "these were never written: {there:?}");
+        self.check_census(store);
         let last = self.changes.last().map_or(Revision::ABSENT, |(revision, ..)| *revision);
         let current = self.current.values().map(|(revision, _)| *revision);
         self.highest = current.fold(self.highest.max(last), Revision::max);
