@@ -110,7 +110,7 @@ bench-access: ## what a token and TLS cost on a heartbeat, in turns: rate, and t
 
 bench-page: tools-nextest ## the page over 100 000 leases and 200 changes a second: first sight, filter, what ten pages cost
 	$(CARGO) build --release -p tenure
-	PAGE_LEASES=100000 PAGE_ROUNDS=3 PAGE_WINDOW_MS=10000 TENURE_PROGRAM=$${TENURE_PROGRAM:-$(abspath $(or $(CARGO_TARGET_DIR),target))/release/tenure} $(CARGO) nextest run --profile long $(FEATURES) --test it 'browser::page::many' --test-threads 1 --no-capture
+	PAGE_LEASES=100000 PAGE_ROUNDS=9 PAGE_WINDOW_MS=4000 TENURE_PROGRAM=$${TENURE_PROGRAM:-$(abspath $(or $(CARGO_TARGET_DIR),target))/release/tenure} $(CARGO) nextest run --profile long $(FEATURES) --test it 'browser::page::many' --test-threads 1 --no-capture
 
 bench-micro: ## criterion benches of the core and the actors
 	$(CARGO) bench --features internals
