@@ -22,6 +22,8 @@ pub const MAX_ROWS: usize = 100;
 pub const DEFAULT_EVENTS: usize = 40;
 /// The longest wait of a long poll for events, in milliseconds.
 pub const MAX_POLL_MS: u64 = 60_000;
+/// The longest time between two deliveries of a stream of events, in milliseconds.
+pub const MAX_PACE_MS: u64 = 500;
 
 /// The highest weight of a member of a pool.
 pub const MAX_WEIGHT: u32 = 1_000_000;

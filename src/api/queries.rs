@@ -84,6 +84,10 @@ pub struct EventsQuery {
     /// How long a long poll waits for the first event, in milliseconds: 0 to 60 000, by default 0.
     #[param(maximum = 60000)]
     pub wait_ms: Option<u64>,
+    /// The least time between two deliveries of a stream, in milliseconds: 0 to 500, by default 0. Events that happen in
+    /// between come together, so many events cost less.
+    #[param(maximum = 500)]
+    pub pace_ms: Option<u64>,
 }
 
 /// Query of `GET /v1/status/series`.

@@ -7,7 +7,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt as _, future::LocalBoxFuture};
 use tokio::{
     sync::broadcast::error::{RecvError, TryRecvError},
-    time::Interval,
+    time::{Interval, MissedTickBehavior},
 };
 
 use super::{
@@ -27,6 +27,8 @@ use crate::{
 const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
 /// The bytes at which a chunk of the stream is sent, although there is more to add.
 const CHUNK_BYTES: usize = 64 * 1024;
+/// While a subscriber paces its deliveries, the changes are read this often, so that it does not lose its place.
+const PACED_READ: Duration = Duration::from_millis(50);
 /// The most events in the answer of one long poll.
 const MAX_POLL: usize = 1000;
 
@@ -50,6 +52,8 @@ pub struct Reader {
     foreign: bool,
     greeting: Option<Bytes>,
     keep_alive: Interval,
+    /// When the next chunk of live changes may be sent, if the subscriber paces them.
+    pace: Option<Interval>,
 }
 
 impl Reader {
@@ -89,7 +93,18 @@ impl Reader {
             foreign,
             greeting: Some(greeting.into()),
             keep_alive,
+            pace: None,
         })
+    }
+
+    /// Leaves at least this much time between two chunks of live changes.
+    pub fn pace(mut self, least: Duration) -> Self {
+        self.pace = (!least.is_zero()).then(|| {
+            let mut pace = tokio::time::interval(least);
+            pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            pace
+        });
+        self
     }
 
     /// The next chunk of the stream; `None` at its end.
@@ -132,16 +147,36 @@ impl Reader {
                 },
                 _ = self.keep_alive.tick() => out.extend_from_slice(&KEEP_ALIVE),
             }
-            while out.len() < CHUNK_BYTES && !self.over {
-                match self.subscriber.changes.try_recv() {
-                    Ok(heard) => self.hear(&heard, &mut out),
-                    Err(TryRecvError::Lagged(_)) => self.cut_off(&mut out),
-                    Err(_) => break,
-                }
+            self.hear_more(&mut out);
+        }
+        let mut pace = self.pace.take();
+        while let Some(pace) = &mut pace
+            && out.len() < CHUNK_BYTES
+            && !self.over
+        {
+            tokio::select! {
+                biased;
+                () = app.manager.drained() => return None,
+                _ = filter.caller().removed() => return None,
+                _ = pace.tick() => break,
+                () = tokio::time::sleep(PACED_READ) => self.hear_more(&mut out),
             }
         }
+        self.pace = pace;
+        self.hear_more(&mut out);
         self.keep_alive.reset();
         Some(out.freeze())
+    }
+
+    /// Adds the changes that there are, as far as they fit into the chunk.
+    fn hear_more(&mut self, out: &mut BytesMut) {
+        while out.len() < CHUNK_BYTES && !self.over {
+            match self.subscriber.changes.try_recv() {
+                Ok(heard) => self.hear(&heard, out),
+                Err(TryRecvError::Lagged(_)) => self.cut_off(out),
+                Err(_) => break,
+            }
+        }
     }
 
     fn render(&self, committed: &Committed) -> Bytes {

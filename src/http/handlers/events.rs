@@ -1,6 +1,6 @@
 //! Ownership changes, as a stream that resumes without a gap, and by long poll.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use actix_web::{
     HttpRequest, HttpResponse,
@@ -9,7 +9,7 @@ use actix_web::{
 };
 
 use crate::{
-    api::{EventsPage, EventsQuery},
+    api::{EventsPage, EventsQuery, limits::MAX_PACE_MS},
     http::{
         answer::{Problem, echo_request_id, json},
         app::App,
@@ -42,6 +42,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     if let Some(pool) = &query.pool {
         Caller::of(request).known_pool(&app, pool)?;
     }
+    let pace = pace_of(&query)?;
     let begin = begin_of(request, &app, &query)?;
     let is_poll = query.format.as_deref() == Some("json");
     let waits = !is_poll || query.wait_ms.is_some_and(|wait_ms| wait_ms > 0);
@@ -50,7 +51,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     let place = waits.then(|| Waiting::of(request)).transpose()?;
     let mut reader = Reader::open(app, filter, (place, in_use), store, begin)?;
     match query.format.as_deref() {
-        None | Some("sse") => Ok(stream(request, reader)),
+        None | Some("sse") => Ok(stream(request, reader.pace(pace))),
         Some("json") => {
             let page = reader.page(query.wait_ms.unwrap_or(0)).await?;
             Ok(json(request, StatusCode::OK, &page))
@@ -59,6 +60,16 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
             Err(Problem::field("format", format!("is {other:?}; it must be sse or json")))
         }
     }
+}
+
+/// The time between two deliveries for which the subscriber asks.
+fn pace_of(query: &EventsQuery) -> Result<Duration, Problem> {
+    let pace_ms = query.pace_ms.unwrap_or_default();
+    if pace_ms > MAX_PACE_MS {
+        let detail = format!("is {pace_ms}; it must be from 0 to {MAX_PACE_MS}");
+        return Err(Problem::field("pace_ms", detail));
+    }
+    Ok(Duration::from_millis(pace_ms))
 }
 
 /// Where the subscriber asks to begin.

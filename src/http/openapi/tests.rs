@@ -7,7 +7,7 @@ use super::document;
 use crate::{
     api::{
         Code,
-        limits::{MAX_PAGE, MAX_POLL_MS, MAX_ROWS},
+        limits::{MAX_PACE_MS, MAX_PAGE, MAX_POLL_MS, MAX_ROWS},
     },
     http::{
         caller::{Need, need},
@@ -24,6 +24,7 @@ fn queries_name_the_bounds_that_are_checked() {
         ("/v1/leases", "limit", MAX_PAGE as u64),
         ("/v1/sessions", "limit", MAX_PAGE as u64),
         ("/v1/events", "wait_ms", MAX_POLL_MS),
+        ("/v1/events", "pace_ms", MAX_PACE_MS),
         ("/v1/top", "limit", MAX_ROWS as u64),
         ("/v1/history", "limit", MAX_PAGE as u64),
     ];

@@ -196,6 +196,22 @@ async fn filters_choose_what_is_sent() {
 }
 
 #[tokio::test]
+async fn a_paced_stream_brings_all_events_in_few_deliveries() {
+    const PACE_MS: u64 = 200;
+    let server = Server::start();
+    let mut stream = Stream::open(&server, &format!("pace_ms={PACE_MS}")).await;
+    let began = std::time::Instant::now();
+    for n in 0..100 {
+        turn(&server, &format!("paced/{}", n % 7), "w").await;
+    }
+    let events = stream.events(200).await;
+    let most = began.elapsed().as_millis() as u64 / PACE_MS + 3;
+    assert!(stream.chunks as u64 <= most, "{} deliveries, {most} at most", stream.chunks);
+    let kinds: Vec<_> = events.iter().map(|(_, kind, _)| kind.as_str()).collect();
+    assert_eq!(kinds, ["granted", "released"].repeat(100));
+}
+
+#[tokio::test]
 async fn what_is_wrong_with_a_query_is_named() {
     let server = Server::start();
     let get = async |query: &str| server.get(&format!("/v1/events?{query}")).await;
@@ -204,6 +220,7 @@ async fn what_is_wrong_with_a_query_is_named() {
     get("after=a-b-c").await.bad_field("after");
     get("format=xml").await.bad_field("format");
     get("format=json&wait_ms=60001").await.bad_field("wait_ms");
+    get("pace_ms=501").await.bad_field("pace_ms");
     get("format=json&wait_ms=x").await.malformed();
     get("colour=red").await.malformed();
 }

@@ -18,6 +18,8 @@ pub enum Event {
 pub struct Stream {
     connection: Connection,
     buffer: String,
+    /// How many deliveries came.
+    pub chunks: usize,
 }
 
 impl Stream {
@@ -33,7 +35,7 @@ impl Stream {
         assert_eq!(status, 200);
         let kind = headers.iter().find(|(name, _)| name == "content-type");
         assert_eq!(kind.map(|(_, kind)| kind.as_str()), Some("text/event-stream"));
-        Self { connection, buffer: String::new() }
+        Self { connection, buffer: String::new(), chunks: 0 }
     }
 
     /// The next event or comment; `None` at the end of the stream.
@@ -48,6 +50,7 @@ impl Stream {
             let chunk = tokio::time::timeout(PATIENCE, self.connection.chunk()).await;
             match chunk.expect("a comment at the least").ok().flatten() {
                 Some(chunk) => {
+                    self.chunks += 1;
                     self.buffer.push_str(std::str::from_utf8(&chunk).expect("UTF-8"));
                 }
                 None => return None,

@@ -43,6 +43,7 @@ fn example(operation_id: &str, parameter: &str) -> Option<Value> {
         (_, "step") => json!("1m"),
         (_, "types") => json!("granted,released"),
         (_, "wait_ms") => json!(1000),
+        (_, "pace_ms") => json!(250),
         (_, "window") => json!("1m"),
         _ => return None,
     })

@@ -14,7 +14,7 @@ use crate::api::{
 /// The examples.
 pub fn calls() -> Vec<Call> {
     let changes = BTreeMap::from([("granted".to_owned(), 1)]);
-    let keys = KeyCounts { held: 1, age_ms: 12, took_ms: 1, ..KeyCounts::default() };
+    let keys = KeyCounts { held: 1, ..KeyCounts::default() };
     let status = Status {
         at: TIME.into(),
         severity: "none".into(),

@@ -147,7 +147,7 @@ fn as_page(server: &Arc<Server>, number: usize) -> Vec<JoinHandle<()>> {
     };
     let reads = server.clone();
     let stream = tokio::spawn(async move {
-        let mut stream = Stream::open(&reads, "").await;
+        let mut stream = Stream::open(&reads, "pace_ms=250").await;
         while stream.next().await.is_some() {}
     });
     let asked = [("/v1/status", 2_000), view];

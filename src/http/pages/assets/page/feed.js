@@ -91,7 +91,7 @@ export class Feed {
   }
 
   #stream(isMine) {
-    const source = new EventSource(path("/v1/events", { ...this.#filter, after: this.#cursor }));
+    const source = new EventSource(path("/v1/events", { ...this.#filter, after: this.#cursor, pace_ms: BATCH_MS }));
     this.#source = source;
     let isOpen = false;
     source.addEventListener("open", () => {
