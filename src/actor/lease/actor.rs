@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use actix::{ActorContext, Context, SpawnHandle};
-
 use super::traces::Traces;
 use crate::{
     actor::{
@@ -22,7 +20,8 @@ pub struct LeaseActor {
     /// `None` while the record is being read.
     pub(super) lease: Option<Box<Lease<Reply>>>,
     pub(super) chance: Chance,
-    pub(super) timer: Option<(Moment, SpawnHandle)>,
+    /// When the timer fires.
+    pub(super) timer: Option<Moment>,
     /// When the key last changed hands. [`Moment::ZERO`] while that is not known.
     pub(super) since: Moment,
     /// Whether the key was held at that moment, and the token of its last tenure.
@@ -93,19 +92,6 @@ impl LeaseActor {
 
     pub(super) fn key(&self) -> &Key {
         self.exit_notice.key()
-    }
-
-    /// Leaves memory. The actor leaves the registry first. Mail that is already in the mailbox is dropped with its
-    /// reply channel; its sender asks again and finds another actor.
-    pub(super) fn retire(&mut self, ctx: &mut Context<Self>) {
-        let (key, incarnation) = (self.exit_notice.key(), self.exit_notice.incarnation());
-        // While the registry still has this actor: later, the entry may be that of the key's next actor.
-        self.coordinator.registry.cells.remove(key.as_str());
-        if self.coordinator.registry.retire(key, incarnation) {
-            self.exit_notice.silence();
-        }
-        self.lease = None;
-        ctx.stop();
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, WrapFuture};
 
-use super::actor::LeaseActor;
+use super::{actor::LeaseActor, context::LeaseContext};
 use crate::{
     actor::environment::loaded,
     lease::{Inherited, Lease, Loaded, Moment, StoreError},
@@ -16,7 +16,7 @@ const READ_RETRY: Duration = Duration::from_millis(100);
 
 impl LeaseActor {
     /// Reads the store before it accepts any mail. When the read fails, mail is refused until a later try succeeds.
-    pub(super) fn load(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn load(&mut self, ctx: &mut LeaseContext) {
         self.epoch = self.coordinator.node_context().epoch;
         let read = self.read().into_actor(self).map(|read, actor, ctx| match read {
             Ok(there) => actor.recover(there, ctx),
@@ -41,7 +41,7 @@ impl LeaseActor {
         })
     }
 
-    fn recover(&mut self, there: Loaded, ctx: &mut Context<Self>) {
+    fn recover(&mut self, there: Loaded, ctx: &mut LeaseContext) {
         let reading = self.coordinator.reading();
         let now = reading.0;
         let inherited = if self.restarted {
@@ -68,7 +68,7 @@ impl LeaseActor {
     }
 
     /// Drops what is known and reads it again. Waiting callers find their reply channel closed, and ask again.
-    pub(super) fn reload(&mut self, ctx: &mut Context<Self>) {
+    pub(super) fn reload(&mut self, ctx: &mut LeaseContext) {
         self.lease = None;
         self.permit = None;
         self.traces = None;

@@ -1,17 +1,17 @@
 //! What a lease actor does with its mail.
 
-use actix::{Actor, ActorContext, Context, Handler};
+use actix::{Actor, Handler};
 
-use super::actor::LeaseActor;
+use super::{actor::LeaseActor, context::LeaseContext};
 use crate::{
     actor::mail::{Mail, Reply},
     lease::{Answer, Call, Input, Request, StoreError},
 };
 
 impl Actor for LeaseActor {
-    type Context = Context<Self>;
+    type Context = LeaseContext;
 
-    fn started(&mut self, ctx: &mut Context<Self>) {
+    fn started(&mut self, ctx: &mut LeaseContext) {
         self.coordinator.metrics.lease_actors.increment(1.0);
         self.started = true;
         self.load(ctx);
@@ -21,7 +21,7 @@ impl Actor for LeaseActor {
 impl Handler<Mail> for LeaseActor {
     type Result = ();
 
-    fn handle(&mut self, mail: Mail, ctx: &mut Context<Self>) {
+    fn handle(&mut self, mail: Mail, ctx: &mut LeaseContext) {
         match mail {
             Mail::Call(call) => self.call(call, ctx),
             Mail::Nudge => self.step(Input::Tick, ctx),
@@ -40,7 +40,7 @@ impl Handler<Mail> for LeaseActor {
 }
 
 impl LeaseActor {
-    fn call(&mut self, call: Call<Reply>, ctx: &mut Context<Self>) {
+    fn call(&mut self, call: Call<Reply>, ctx: &mut LeaseContext) {
         let Some(lease) = &self.lease else { return refuse(call, ctx) };
         if let Request::Heartbeat(beat) = &call.request
             && let Some(ratio) = lease.margin(beat.lease_id, call.received)
@@ -53,8 +53,8 @@ impl LeaseActor {
 
 /// The actor is retiring, or the store could not be read. When it is retiring, the dropped channel makes the caller ask
 /// again.
-fn refuse(call: Call<Reply>, ctx: &Context<LeaseActor>) {
-    if ctx.state().alive() {
+fn refuse(call: Call<Reply>, ctx: &LeaseContext) {
+    if !ctx.is_stopped() {
         let error = StoreError::Unavailable("the lease could not be read".into());
         call.caller.send(Answer::Store(error));
     }

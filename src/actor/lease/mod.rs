@@ -4,6 +4,7 @@
 //! handles other mail.
 
 mod actor;
+mod context;
 mod fences;
 mod home;
 mod loading;
@@ -16,8 +17,6 @@ mod traced;
 mod traces;
 
 use std::sync::Weak;
-
-use actix::Actor;
 
 use self::actor::LeaseActor;
 use super::{
@@ -34,8 +33,8 @@ pub(crate) fn lease_actors(coordinator: Weak<Coordinator>) -> StartActor {
         let Birth { exit_notice, restarted, seat } = birth;
         let actor = LeaseActor::new(coordinator.upgrade()?, restarted, exit_notice);
         let address = match seat {
-            Seat::Here => actor.start(),
-            Seat::On(arbiter) => LeaseActor::start_in_arbiter(arbiter, move |_| actor),
+            Seat::Here => context::start(actor),
+            Seat::On(arbiter) => context::start_on(arbiter, actor),
         };
         Some(address.recipient())
     })

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use actix::{ActorFutureExt, AsyncContext, Context, WrapFuture};
+use actix::{ActorFutureExt, AsyncContext, WrapFuture};
 
-use super::actor::LeaseActor;
+use super::{actor::LeaseActor, context::LeaseContext};
 #[cfg(any(test, feature = "testing"))]
 use crate::{
     actor::environment::{Observed, Promise},
@@ -22,7 +22,7 @@ use crate::{
 };
 
 impl LeaseActor {
-    pub(super) fn step(&mut self, input: Input<Reply>, ctx: &mut Context<Self>) {
+    pub(super) fn step(&mut self, input: Input<Reply>, ctx: &mut LeaseContext) {
         self.step_at(self.coordinator.reading(), input, ctx);
     }
 
@@ -30,7 +30,7 @@ impl LeaseActor {
         &mut self,
         reading: (Moment, u64),
         input: Input<Reply>,
-        ctx: &mut Context<Self>,
+        ctx: &mut LeaseContext,
     ) {
         let now = reading.0;
         let Some(lease) = &mut self.lease else { return };
@@ -54,7 +54,7 @@ impl LeaseActor {
 
     /// Follows every step: counts an adoption, notes a hand-over and callers that wait in vain, shows the promise cell,
     /// sets the timer.
-    pub(super) fn settled(&mut self, now: Moment, ctx: &mut Context<Self>) {
+    pub(super) fn settled(&mut self, now: Moment, ctx: &mut LeaseContext) {
         if self.follow_home() && self.is_same_tenure() {
             // The tenure did not change, only its home node: it was adopted from another node.
             self.pool.adoptions.increment(1);
@@ -70,12 +70,7 @@ impl LeaseActor {
         self.rearm(now, ctx);
     }
 
-    pub(super) fn perform(
-        &mut self,
-        now: Moment,
-        effects: Effects<Reply>,
-        ctx: &mut Context<Self>,
-    ) {
+    pub(super) fn perform(&mut self, now: Moment, effects: Effects<Reply>, ctx: &mut LeaseContext) {
         for effect in effects {
             match effect {
                 Effect::Write(write) => self.write(now, write, ctx),
@@ -121,7 +116,7 @@ impl LeaseActor {
     }
 
     /// Reads the record while the actor goes on.
-    fn read_again(&self, ctx: &mut Context<Self>) {
+    fn read_again(&self, ctx: &mut LeaseContext) {
         let generation = self.generation;
         let read = self.read().into_actor(self);
         ctx.spawn(read.map(move |read, actor, ctx| {
@@ -131,7 +126,7 @@ impl LeaseActor {
         }));
     }
 
-    fn write(&mut self, began: Moment, write: WriteEffect, ctx: &mut Context<Self>) {
+    fn write(&mut self, began: Moment, write: WriteEffect, ctx: &mut LeaseContext) {
         self.trace_write(&write.changes);
         let protocol = self.coordinator.protocol;
         if let Some(session) = protocol.a_session_that_is_over_once_sent(self.key(), &write.changes)
@@ -155,7 +150,7 @@ impl LeaseActor {
     }
 
     /// A write is settled. One of an earlier generation is ignored.
-    pub(super) fn landed(&mut self, landed: Landed, ctx: &mut Context<Self>) {
+    pub(super) fn landed(&mut self, landed: Landed, ctx: &mut LeaseContext) {
         let Landed { outcome, generation, began } = landed;
         if self.generation != generation {
             return;

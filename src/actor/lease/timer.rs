@@ -1,8 +1,8 @@
 //! Wakes a key's actor when something is due.
 
-use actix::{AsyncContext, Context};
+use actix::{ActorContext, AsyncContext};
 
-use super::actor::LeaseActor;
+use super::{actor::LeaseActor, context::LeaseContext};
 use crate::{
     actor::mail::{
         Mail,
@@ -13,7 +13,7 @@ use crate::{
 
 impl LeaseActor {
     /// Keeps one lazy timer. It is only moved when it would fire too late. When it fires early, it is set again.
-    pub(super) fn rearm(&mut self, now: Moment, ctx: &mut Context<Self>) {
+    pub(super) fn rearm(&mut self, now: Moment, ctx: &mut LeaseContext) {
         let Some(lease) = &self.lease else { return };
         let wake = if lease.is_idle() {
             now + self.coordinator.limits.passivate_after
@@ -23,18 +23,14 @@ impl LeaseActor {
         if wake == Moment::NEVER {
             return;
         }
-        if let Some((armed, handle)) = self.timer {
-            if armed <= wake {
-                return;
-            }
-            ctx.cancel_future(handle);
+        if self.timer.is_none_or(|armed| wake < armed) {
+            ctx.set_timer(wake.since(now));
+            self.timer = Some(wake);
         }
-        let handle = ctx.run_later(wake.since(now), |actor, ctx| actor.fired(ctx));
-        self.timer = Some((wake, handle));
     }
 
-    fn fired(&mut self, ctx: &mut Context<Self>) {
-        let Some((armed, _)) = self.timer.take() else { return };
+    pub(super) fn fired(&mut self, ctx: &mut LeaseContext) {
+        let Some(armed) = self.timer.take() else { return };
         let now = self.coordinator.now();
         let Some(lease) = &self.lease else { return };
         if lease.is_idle() && now >= armed {
@@ -46,9 +42,22 @@ impl LeaseActor {
         }
     }
 
+    /// Leaves memory. The actor leaves the registry first. Mail that is already in the mailbox is dropped with its
+    /// reply channel; its sender asks again and finds another actor.
+    fn retire(&mut self, ctx: &mut LeaseContext) {
+        let (key, incarnation) = (self.exit_notice.key(), self.exit_notice.incarnation());
+        // While the registry still has this actor: later, the entry may be that of the key's next actor.
+        self.coordinator.registry.cells.remove(key.as_str());
+        if self.coordinator.registry.retire(key, incarnation) {
+            self.exit_notice.silence();
+        }
+        self.lease = None;
+        ctx.stop();
+    }
+
     /// Something is due. Ends that are due together take turns. An actor with a write in flight ends nothing, and
     /// serves its callers at once.
-    fn tick(&mut self, ctx: &mut Context<Self>) {
+    fn tick(&mut self, ctx: &mut LeaseContext) {
         if self.lease.as_ref().is_some_and(|lease| lease.is_writing()) {
             self.step(Input::Tick, ctx);
             return self.leave_gate();
@@ -64,7 +73,7 @@ impl LeaseActor {
 
     /// The tombstone of a session is durable. The session may have kept ten thousand leases: their ends take turns with
     /// all others.
-    pub(super) fn session_over(&mut self, over: SessionOver, ctx: &mut Context<Self>) {
+    pub(super) fn session_over(&mut self, over: SessionOver, ctx: &mut LeaseContext) {
         match gate::enter() {
             Some(permit) => self.end_kept(permit, over, ctx),
             None => {
@@ -74,13 +83,13 @@ impl LeaseActor {
         }
     }
 
-    pub(super) fn end_kept(&mut self, permit: Permit, over: SessionOver, ctx: &mut Context<Self>) {
+    pub(super) fn end_kept(&mut self, permit: Permit, over: SessionOver, ctx: &mut LeaseContext) {
         self.permit = Some(permit);
         self.step(Input::SessionOver(over), ctx);
         self.leave_gate();
     }
 
-    pub(super) fn take_turn(&mut self, permit: Permit, ctx: &mut Context<Self>) {
+    pub(super) fn take_turn(&mut self, permit: Permit, ctx: &mut LeaseContext) {
         let reading = self.coordinator.reading();
         if self.lease.as_ref().is_some_and(|lease| reading.0 >= lease.next_wake()) {
             self.permit = Some(permit);

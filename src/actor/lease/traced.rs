@@ -3,9 +3,7 @@
 //! A lease does not say for which call it writes. A call that is answered at once by a write, or when a write is
 //! settled, waited for that write.
 
-use actix::Context;
-
-use super::actor::LeaseActor;
+use super::{actor::LeaseActor, context::LeaseContext};
 use crate::{
     actor::mail::Reply,
     lease::{Answer, Call, Change, ChangeKind, Input, Moment},
@@ -17,7 +15,7 @@ use crate::{
 
 impl LeaseActor {
     /// Handles a call; if it is traced, as a part of its span.
-    pub(super) fn step_for(&mut self, call: Call<Reply>, ctx: &mut Context<Self>) {
+    pub(super) fn step_for(&mut self, call: Call<Reply>, ctx: &mut LeaseContext) {
         let reading = self.coordinator.reading();
         let Some(traced) = call.caller.traced().cloned() else {
             return self.step_at(reading, Input::Call(call), ctx);
@@ -33,7 +31,7 @@ impl LeaseActor {
         (began, outcome): (Moment, CasOutcome),
         reading: (Moment, u64),
         input: Input<Reply>,
-        ctx: &mut Context<Self>,
+        ctx: &mut LeaseContext,
     ) {
         let Some(traces) = &mut self.traces else { return self.step_at(reading, input, ctx) };
         traces.settled = Some((began, outcome));

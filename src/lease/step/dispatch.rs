@@ -72,7 +72,7 @@ impl<C: Caller> Lease<C> {
     }
 
     pub(super) fn handle(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
-        if let Some(Quarantine { why, until, .. }) = &self.quarantine {
+        if let Some(Quarantine { why, until, .. }) = self.quarantine.as_deref() {
             if env.now >= *until {
                 return self.look_for(call, env, out);
             }

@@ -48,7 +48,7 @@ pub struct Lease<C> {
     /// The tenure got one more ttl after a lapse, and its holder was not heard since.
     pub(super) graced: bool,
     /// Set while the record is quarantined.
-    pub(super) quarantine: Option<Quarantine>,
+    pub(super) quarantine: Option<Box<Quarantine>>,
     /// The state that an idle lease does not need.
     pub(super) busy: Option<Box<Busy<C>>>,
 }

@@ -55,7 +55,7 @@ impl<C: Caller> Lease<C> {
     }
 
     /// Quarantines the record. It is not read again before every promise that this node made under it has run out.
-    fn quarantine(&mut self, why: Box<str>, before: Option<Quarantine>, now: Moment) {
+    fn quarantine(&mut self, why: Box<str>, before: Option<Box<Quarantine>>, now: Moment) {
         let span = self.record.promise_span().max(QUARANTINE);
         let until = now + CLIENT_DRIFT.stretch(span);
         let elsewhere = if self.home == Home::Living || self.record.session_ref().is_some() {
@@ -67,7 +67,7 @@ impl<C: Caller> Lease<C> {
         self.token = Token::default();
         self.lease_id = None;
         self.floor = Moment::ZERO;
-        self.quarantine = Some(Quarantine { why, until, elsewhere });
+        self.quarantine = Some(Box::new(Quarantine { why, until, elsewhere }));
     }
 
     /// Forgets everything about the key except how many changes it had.

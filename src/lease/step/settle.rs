@@ -175,7 +175,7 @@ impl<C: Caller> Lease<C> {
         if let Some(call) = flight.cause {
             self.busy().deferred.push_front(call);
         }
-        if let Some(Quarantine { why, .. }) = self.quarantine.clone() {
+        if let Some(Quarantine { why, .. }) = self.quarantine.as_deref().cloned() {
             for waiter in self.waiters().drain() {
                 out.push(Effect::Reply(waiter.caller, Answer::Quarantined(why.clone())));
             }
