@@ -3,7 +3,7 @@
 use crate::units::{number, span};
 
 /// The contenders, in the order of the table's columns. The first one is measured against the others.
-pub const COLUMNS: [&str; 4] = ["tenure", "Redis", "echo", "durable echo"];
+pub const COLUMNS: [&str; 5] = ["tenure", "tenure by stream", "Redis", "echo", "durable echo"];
 /// A contender that did not take part.
 const ABSENT: &str = "–";
 
@@ -29,6 +29,8 @@ pub struct Compared {
     pub redis_version: Option<String>,
     /// Who took part.
     pub cells: Vec<Cell>,
+    /// What share of Redis's rate the streams reach, if both took part.
+    pub stream_of_redis: Option<f64>,
 }
 
 /// The rows as a Markdown table.
@@ -57,7 +59,9 @@ impl Compared {
             let share = cell.share? * 100.0;
             Some(format!("{share:.0} % of {}", cell.column))
         };
-        let shares: Vec<String> = self.cells.iter().filter_map(share).collect();
+        let mut shares: Vec<String> = self.cells.iter().filter_map(share).collect();
+        let stream = self.stream_of_redis.map(|share| share * 100.0);
+        shares.extend(stream.map(|share| format!("by stream {share:.0} % of Redis")));
         texts.push(if shares.is_empty() { ABSENT.to_owned() } else { shares.join(", ") });
         texts
     }
@@ -84,10 +88,11 @@ mod tests {
             connections: 1,
             redis_version: Some("7.0".to_owned()),
             cells: vec![tenure, redis],
+            stream_of_redis: None,
         };
-        let wanted = "| work | connections | tenure | Redis 7.0 | echo | durable echo | ratios |\n\
-            | --- | --- | --- | --- | --- | --- | --- |\n\
-            | acquire + release, cycles | 1 | 1 650/s, 376.0 µs, p50 590 µs | 2 320/s, 204.0 µs | – | – | \
+        let wanted = "| work | connections | tenure | tenure by stream | Redis 7.0 | echo | durable echo | ratios |\n\
+            | --- | --- | --- | --- | --- | --- | --- | --- |\n\
+            | acquire + release, cycles | 1 | 1 650/s, 376.0 µs, p50 590 µs | – | 2 320/s, 204.0 µs | – | – | \
             71 % of Redis |\n";
         assert_eq!(table(&[row]), wanted);
     }

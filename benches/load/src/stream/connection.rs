@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use hyper::body::Bytes;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use super::frames::{Frame, parse, pong, text};
 use crate::endpoint::Endpoint;
 use crate::http;
+use crate::load::Lane;
 
 /// Room for what comes at once.
 const ROOM: usize = 64 << 10;
@@ -28,6 +29,10 @@ pub struct Target {
     /// The head of the request that asks for the upgrade.
     upgrade: String,
 }
+
+/// A server's streams, for one call at a time, whose answer is read whole.
+#[derive(Clone, Debug)]
+pub struct Calls(pub Target);
 
 /// What of an answer counts.
 #[derive(Clone, Copy, Debug)]
@@ -144,13 +149,16 @@ impl Connection {
         }
     }
 
+    /// Sends one call, and gives the message that answers it.
+    async fn answered(&mut self, frame: &[u8]) -> Result<Vec<u8>> {
+        self.stream.write_all(frame).await?;
+        let answer = |message: &[u8]| message.starts_with(ANSWER).then(|| message.to_vec());
+        self.read(answer).await
+    }
+
     /// Makes one call, and gives the document of its answer.
     pub async fn ask<T: DeserializeOwned>(&mut self, op: &str, body: &impl Serialize) -> Result<T> {
-        let mut frame = Vec::new();
-        text(&http::json(&json!({ "id": 0, "op": op, "body": body })), &mut frame);
-        self.stream.write_all(&frame).await?;
-        let answer = |message: &[u8]| message.starts_with(ANSWER).then(|| message.to_vec());
-        let answer = self.read(answer).await?;
+        let answer = self.answered(&Burst::new(op, &[body], Kept::One).frames).await?;
         let answer: Value = serde_json::from_slice(&answer)?;
         ensure!(answer["status"] == 200, "{op}: {answer}");
         serde_json::from_value(answer["body"].clone()).with_context(|| format!("{op}: {answer}"))
@@ -215,6 +223,45 @@ impl Endpoint for Target {
         };
         connection.read(count).await?;
         Ok(kept)
+    }
+}
+
+/// An answer to one call.
+#[derive(Debug, Deserialize)]
+struct Answered<T> {
+    status: u16,
+    body: T,
+}
+
+impl Endpoint for Calls {
+    type Connection = Connection;
+    type Request = Burst;
+    type Answer = Vec<u8>;
+
+    async fn open(&self) -> Result<Connection> {
+        self.0.open().await
+    }
+
+    fn is_open(connection: &Connection) -> bool {
+        Target::is_open(connection)
+    }
+
+    async fn call(connection: &mut Connection, call: Burst) -> Result<Vec<u8>> {
+        connection.answered(&call.frames).await
+    }
+}
+
+impl Lane<Calls> {
+    /// Makes one call and reads its answer; `None`, and a fault, for any that is no success.
+    pub async fn ask<T: DeserializeOwned>(&mut self, op: &str, body: &impl Serialize) -> Option<T> {
+        let answer = self.exchange(Ok(Burst::new(op, &[body], Kept::One))).await?;
+        match serde_json::from_slice::<Answered<T>>(&answer) {
+            Ok(told) if told.status == 200 => Some(told.body),
+            _ => {
+                self.fault(&format!("{op}: {}", String::from_utf8_lossy(&answer)));
+                None
+            }
+        }
     }
 }
 

@@ -3,4 +3,4 @@
 mod connection;
 mod frames;
 
-pub use connection::{Burst, Kept, Target};
+pub use connection::{Burst, Calls, Kept, Target};

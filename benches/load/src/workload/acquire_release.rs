@@ -8,6 +8,7 @@ use crate::lab::Lab;
 use crate::load::{Lane, interleaved};
 use crate::report::Outcome;
 use crate::stopwatch::key_prefix;
+use crate::stream::Calls;
 
 /// Distinct keys over all connections, unless told otherwise; at least one per connection.
 pub const KEYS: u64 = 1_000;
@@ -37,6 +38,22 @@ pub async fn cycle(mut lane: Lane, prefix: String, keys: u64) {
         lane.done(0);
         let (begun, _) = lane.last();
         if let Some(verdict) = lane.post::<Released>("/v1/release", &grant).await {
+            lane.judge(verdict.released, 1, "a release ended nothing");
+            lane.cycled(begun);
+        }
+    }
+}
+
+/// The same by a stream of its own.
+pub async fn cycle_by_stream(mut lane: Lane<Calls>, prefix: String, keys: u64) {
+    let mut turn = 0;
+    while lane.is_open() {
+        let body = acquire(format!("{prefix}/{}", turn % keys), &prefix, TTL_MS);
+        turn += 1;
+        let Some(grant) = lane.ask::<Grant>("acquire", &body).await else { continue };
+        lane.done(0);
+        let (begun, _) = lane.last();
+        if let Some(verdict) = lane.ask::<Released>("release", &grant).await {
             lane.judge(verdict.released, 1, "a release ended nothing");
             lane.cycled(begun);
         }

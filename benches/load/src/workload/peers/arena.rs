@@ -12,6 +12,7 @@ use crate::load::{Faults, Lane, Turns};
 use crate::redis::Redis;
 use crate::server::{Echo, Server};
 use crate::stopwatch::key_prefix;
+use crate::stream::{self, Calls};
 use crate::workload::hold::{LONG_TTL_MS, hold};
 use crate::workload::{acquire_release, contended, echo};
 
@@ -87,6 +88,7 @@ impl<'a> Arena<'a> {
     /// Who takes part; tenure is the first.
     pub fn contenders(&self) -> Vec<Contender> {
         let mut all = vec![Contender::Tenure];
+        all.extend((self.work == Work::Cycles).then_some(Contender::Stream));
         all.extend(self.redis.is_some().then_some(Contender::Redis));
         all.extend(match self.work {
             Work::Cycles => vec![Contender::Echo(Echo::Plain), Contender::Echo(Echo::Durable)],
@@ -102,6 +104,7 @@ impl<'a> Arena<'a> {
     pub async fn take(&self, contender: Contender, turns: &mut Turns) -> Result<()> {
         match contender {
             Contender::Tenure => self.turn_of_tenure(turns).await,
+            Contender::Stream => self.turn_by_stream(turns).await,
             Contender::Redis => self.turn_of_redis(turns).await,
             Contender::Echo(which) => {
                 let target = self.lab.yardstick().context("the echo server was not started")?;
@@ -133,6 +136,14 @@ impl<'a> Arena<'a> {
                 turns.take(lab, target, count, cpu, work).await
             }
         }
+    }
+
+    async fn turn_by_stream(&self, turns: &mut Turns) -> Result<()> {
+        let target = Calls(stream::Target::of(&self.server.target)?);
+        let work = |index: usize, lane| {
+            acquire_release::cycle_by_stream(lane, self.keys_of(index), self.keys)
+        };
+        turns.take(self.lab, &target, self.connections, || self.server.cpu(), work).await
     }
 
     async fn turn_of_redis(&self, turns: &mut Turns) -> Result<()> {

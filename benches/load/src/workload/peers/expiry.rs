@@ -85,6 +85,7 @@ pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
         connections,
         redis_version: redis.as_ref().map(|redis| redis.version.clone()),
         cells,
+        stream_of_redis: None,
     });
     Ok(outcome)
 }

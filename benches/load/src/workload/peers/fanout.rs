@@ -85,6 +85,7 @@ pub async fn measure(lab: &Lab, subscribers: usize) -> Result<Outcome> {
         connections: subscribers,
         redis_version: redis.as_ref().map(|redis| redis.version.clone()),
         cells,
+        stream_of_redis: None,
     });
     Ok(outcome)
 }

@@ -36,8 +36,10 @@ pub enum Work {
 /// Who does it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contender {
-    /// A coordinator.
+    /// A coordinator, by HTTP.
     Tenure,
+    /// The same coordinator, by a stream for each connection.
+    Stream,
     /// A Redis.
     Redis,
     /// An echo handler.
@@ -92,6 +94,12 @@ fn outcome(arena: &Arena<'_>, all: Vec<(Contender, Turns)>, disk: Option<Disk>) 
             share: share.map(|[of_medians, ..]| of_medians),
         });
     }
+    let turns_of = |wanted| all.iter().find(|(one, _)| *one == wanted).map(|(_, turns)| turns);
+    let stream = turns_of(Contender::Stream).zip(turns_of(Contender::Redis));
+    let stream = stream.map(|(stream, redis)| ratios(&stream.units_per_s, &redis.units_per_s));
+    if let Some(share) = stream {
+        outcome.ratio("stream_share_of_redis", share);
+    }
     let beside = match arena.held {
         0 => String::new(),
         held => format!(", {} leases held", number(held as f64)),
@@ -101,6 +109,7 @@ fn outcome(arena: &Arena<'_>, all: Vec<(Contender, Turns)>, disk: Option<Disk>) 
         connections: arena.connections,
         redis_version: arena.redis.as_ref().map(|redis| redis.version.clone()),
         cells,
+        stream_of_redis: stream.map(|[of_medians, ..]| of_medians),
     });
     for (_, turns) in all {
         outcome.faults.merge(turns.tally.faults);
@@ -124,6 +133,7 @@ impl Contender {
     fn column(self) -> &'static str {
         match self {
             Self::Tenure => "tenure",
+            Self::Stream => "tenure by stream",
             Self::Redis => "Redis",
             Self::Echo(Echo::Plain) => "echo",
             Self::Echo(Echo::Durable) => "durable echo",
@@ -134,7 +144,7 @@ impl Contender {
     fn share(self, tenure: &Turns, turns: &Turns) -> Option<[f64; 3]> {
         match self {
             Self::Tenure => None,
-            Self::Redis => Some(ratios(&tenure.units_per_s, &turns.units_per_s)),
+            Self::Stream | Self::Redis => Some(ratios(&tenure.units_per_s, &turns.units_per_s)),
             Self::Echo(_) => Some(ratios(&tenure.requests_per_s, &turns.requests_per_s)),
         }
     }
@@ -176,7 +186,7 @@ mod tests {
     #[test]
     fn each_contender_has_its_column() {
         let echoes = [Contender::Echo(Echo::Plain), Contender::Echo(Echo::Durable)];
-        let all = [Contender::Tenure, Contender::Redis, echoes[0], echoes[1]];
+        let all = [Contender::Tenure, Contender::Stream, Contender::Redis, echoes[0], echoes[1]];
         assert_eq!(all.map(Contender::column), COLUMNS);
     }
 
