@@ -45,8 +45,8 @@ mod step;
 pub use cluster::{Findings, Membership, Peer, Peers, Renewal, is_loopback};
 pub use message::{
     Acquire, Alarm, Answer, AskHandover, Call, Caller, Effect, Effects, Elsewhere, FenceReport,
-    FenceResult, FenceRun, Grant, Heartbeat, Input, Loaded, Lost, Refusal, Release, Request,
-    Revoke, SessionOver, Settled, StoreError, Transfer, View, WriteEffect,
+    FenceResult, FenceRun, Grant, Heartbeat, Input, Loaded, Lost, ReadFor, Refusal, Release,
+    Request, Revoke, SessionOver, Settled, StoreError, Transfer, View, WriteEffect,
 };
 pub use policy::{
     DEFAULT_HANDOVER_MS, DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, OnFenceFailure,

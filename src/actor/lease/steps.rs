@@ -16,7 +16,10 @@ use crate::{
         mail::{Landed, Reply},
         runtime::outcomes::Pending,
     },
-    lease::{Alarm, Effect, Effects, Input, Moment, SessionOver, Settled, StoreError, WriteEffect},
+    lease::{
+        Alarm, Effect, Effects, Input, Moment, ReadFor, SessionOver, Settled, StoreError,
+        WriteEffect,
+    },
     store::{StoreFuture, Write, WriteOutcome},
     telemetry::{CasOutcome, recent::Measure},
 };
@@ -82,7 +85,7 @@ impl LeaseActor {
                         self.coordinator.unheard.give_back(self.key().clone(), lease_id);
                     }
                 }
-                Effect::Read => self.read_again(ctx),
+                Effect::Read(read_for) => self.read_again(read_for, ctx),
                 Effect::Inquire(node) => self.coordinator.inquire(node),
                 Effect::InquireSession(digest) => {
                     self.coordinator.sessions.inquire(digest, [self.key().clone()]);
@@ -116,12 +119,12 @@ impl LeaseActor {
     }
 
     /// Reads the record while the actor goes on.
-    fn read_again(&self, ctx: &mut LeaseContext) {
+    fn read_again(&self, read_for: ReadFor, ctx: &mut LeaseContext) {
         let generation = self.generation;
         let read = self.read().into_actor(self);
         ctx.spawn(read.map(move |read, actor, ctx| {
             if actor.generation == generation {
-                actor.step(Input::Loaded(read), ctx);
+                actor.step(Input::Loaded(read_for, read), ctx);
             }
         }));
     }

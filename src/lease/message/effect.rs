@@ -16,7 +16,7 @@ pub enum Effect<C> {
     /// Compare-and-set the record; report as [`super::Input::Settled`]. At most one is in flight.
     Write(WriteEffect),
     /// Read the record; report as [`super::Input::Loaded`].
-    Read,
+    Read(ReadFor),
     Reply(C, Answer),
     /// Find out about a node that a record names and that this node does not know.
     Inquire(Nonce),
@@ -31,6 +31,15 @@ pub enum Effect<C> {
     Fence(FenceRun),
     /// Raise an alarm for people.
     Alarm(Alarm),
+}
+
+/// Why the record is read. An answer to one question says nothing about the other: its read may have begun earlier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReadFor {
+    /// What is known of the record is compared with the store: a look.
+    Look,
+    /// The outcome of a write is unknown.
+    Outcome,
 }
 
 /// A compare-and-set of the record, together with its changes.

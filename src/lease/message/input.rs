@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{call::Call, fencing::FenceReport, session_over::SessionOver, store_error::StoreError};
+use super::{
+    call::Call, effect::ReadFor, fencing::FenceReport, session_over::SessionOver,
+    store_error::StoreError,
+};
 use crate::lease::{
     primitives::{Revision, Token},
     records::{CodecError, Record},
@@ -14,7 +17,7 @@ pub enum Input<C> {
     /// The write in flight was settled.
     Settled(Settled),
     /// The store answered the read of the record, or failed.
-    Loaded(Result<Loaded, StoreError>),
+    Loaded(ReadFor, Result<Loaded, StoreError>),
     /// The clock reached [`crate::lease::Lease::next_wake`], or what is known of the nodes changed.
     Tick,
     Fenced(FenceReport),

@@ -15,7 +15,7 @@ mod store_error;
 pub use answer::{Answer, Grant, Lost, Refusal, View};
 pub use call::{Acquire, AskHandover, Call, Heartbeat, Release, Request, Revoke, Transfer};
 pub use caller::Caller;
-pub use effect::{Alarm, Effect, Effects, WriteEffect};
+pub use effect::{Alarm, Effect, Effects, ReadFor, WriteEffect};
 pub use fencing::{FenceReport, FenceResult, FenceRun};
 pub use input::{Elsewhere, Input, Loaded, Settled};
 pub use session_over::SessionOver;

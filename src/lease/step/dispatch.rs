@@ -8,7 +8,7 @@ use super::{
     waiters::Waiter,
 };
 use crate::lease::{
-    message::{Answer, Call, Caller, Effect, Effects, Input, Request, StoreError},
+    message::{Answer, Call, Caller, Effect, Effects, Input, ReadFor, Request, StoreError},
     primitives::Moment,
 };
 
@@ -21,7 +21,8 @@ impl<C: Caller> Lease<C> {
         match input {
             Input::Call(call) => self.admit(call, env, &mut out),
             Input::Settled(settled) => self.settle(settled, env, &mut out),
-            Input::Loaded(loaded) => self.loaded(loaded, env, &mut out),
+            Input::Loaded(ReadFor::Look, loaded) => self.looked(loaded, env, &mut out),
+            Input::Loaded(ReadFor::Outcome, loaded) => self.loaded(loaded, env, &mut out),
             Input::Tick => self.tick(env, &mut out),
             Input::Stale(change) => self.stale(change, env, &mut out),
             Input::Fenced(report) => self.reported(report, env, &mut out),
@@ -153,7 +154,7 @@ impl<C: Caller> Lease<C> {
             busy.retry_at = Moment::ZERO;
             if busy.flight.as_ref().is_some_and(|flight| flight.reading) {
                 busy.retry_at = env.now + RETRY;
-                out.push(Effect::Read);
+                out.push(Effect::Read(ReadFor::Outcome));
             }
         }
         if self.flight().is_none() {

@@ -5,7 +5,9 @@ use super::{
     lease::{Home, Lease, RETRY},
 };
 use crate::lease::{
-    message::{Answer, Call, Caller, Effect, Effects, Elsewhere, Loaded, Request, StoreError},
+    message::{
+        Answer, Call, Caller, Effect, Effects, Elsewhere, Loaded, ReadFor, Request, StoreError,
+    },
     primitives::{Moment, Revision},
     records::KeyState,
 };
@@ -61,7 +63,7 @@ impl<C: Caller> Lease<C> {
         let busy = self.busy();
         (busy.looking, busy.looked, busy.crossed) = (true, env.now, false);
         busy.stale = 0;
-        out.push(Effect::Read);
+        out.push(Effect::Read(ReadFor::Look));
     }
 
     /// The store answered a look.
@@ -71,9 +73,6 @@ impl<C: Caller> Lease<C> {
         env: &mut Env<'_>,
         out: &mut Effects<C>,
     ) {
-        if !self.busy.as_ref().is_some_and(|busy| busy.looking) {
-            return;
-        }
         let known = self.revision;
         let busy = self.busy();
         busy.looking = false;

@@ -5,14 +5,14 @@ use std::time::Duration;
 use super::{
     context::Env,
     flight::Flight,
-    lease::{Home, Lease, Quarantine, RETRY},
+    lease::{Home, Lease, RETRY},
     repeat::repeated,
     waiters::Waiter,
 };
 use crate::lease::{
     message::{
-        Alarm, Answer, Call, Caller, Effect, Effects, Loaded, Request, Settled, StoreError,
-        WriteEffect,
+        Alarm, Answer, Call, Caller, Effect, Effects, Loaded, ReadFor, Request, Settled,
+        StoreError, WriteEffect,
     },
     primitives::{Moment, Revision},
     records::KeyState,
@@ -34,7 +34,7 @@ impl<C: Caller> Lease<C> {
             Settled::Unknown(error) => {
                 self.answer_unknown(&mut flight, &error, env, out);
                 flight.outcome_unknown = true;
-                out.push(Effect::Read);
+                out.push(Effect::Read(ReadFor::Outcome));
                 self.look_again(flight, env);
             }
         }
@@ -56,15 +56,7 @@ impl<C: Caller> Lease<C> {
         out: &mut Effects<C>,
     ) {
         // When two reads are made for one such write, the slower one finds it settled or in flight again.
-        let Some(flight) = self.busy().flight.take_if(|flight| flight.reading) else {
-            return self.looked(loaded, env, out);
-        };
-        if self.busy().looking {
-            // A look was under way, too. The two reads cannot be told apart, so the record is read again.
-            let busy = self.busy();
-            (busy.looking, busy.crossed) = (false, false);
-            (busy.looked, busy.stale) = (Moment::ZERO, u64::MAX);
-        }
+        let Some(flight) = self.busy().flight.take_if(|flight| flight.reading) else { return };
         let Ok(loaded) = loaded else { return self.look_again(flight, env) };
         if matches!(&loaded, Loaded::Record(revision, _) if *revision < flight.write.expected) {
             // A stale read proves nothing.
@@ -175,7 +167,7 @@ impl<C: Caller> Lease<C> {
         if let Some(call) = flight.cause {
             self.busy().deferred.push_front(call);
         }
-        if let Some(Quarantine { why, .. }) = self.quarantine.as_deref().cloned() {
+        if let Some(why) = self.quarantine.as_ref().map(|quarantine| quarantine.why.clone()) {
             for waiter in self.waiters().drain() {
                 out.push(Effect::Reply(waiter.caller, Answer::Quarantined(why.clone())));
             }

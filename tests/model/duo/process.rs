@@ -28,7 +28,7 @@ impl World {
         for effect in effects {
             match effect {
                 Effect::Write(write) => self.flights[which] = Some(write),
-                Effect::Read => self.reads[which] = true,
+                Effect::Read(read_for) => self.reads[which] = Some(read_for),
                 Effect::Reply(caller, answer) => self.reply(caller, &answer),
                 _ => {}
             }
@@ -119,7 +119,7 @@ impl World {
             }
         }
         self.event = self.holder.believes().then_some(Event::RestartedUnderHolder);
-        (self.stray, self.reads) = (None, [false; 2]);
+        (self.stray, self.reads) = (None, [None; 2]);
         if self.holder.stage != Stage::Idle {
             self.next_attempt();
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tenure::lease::{
     Answer, Behavior, Call, Effect, Env, Inherited, Input, Inquiry, Key, KeyState, Lease, LeaseId,
-    Loaded, Nonce, Record, Request, Revision, SessionOver, SessionRef, Settled, Token, WriteEffect,
+    Loaded, Nonce, ReadFor, Record, Request, Revision, SessionOver, SessionRef, Settled, Token,
+    WriteEffect,
 };
 
 use super::{
@@ -80,7 +81,7 @@ pub struct World {
     pub leases: [Lease<Number>; 2],
     pub stores: [Found; 2],
     pub flights: [Option<WriteEffect>; 2],
-    pub reads: [bool; 2],
+    pub reads: [Option<ReadFor>; 2],
     pub stray: Option<(usize, WriteEffect)>,
     pub proof: LeaseId,
     pub holder: Holder,
@@ -117,7 +118,7 @@ impl World {
             leases,
             stores: [None, None],
             flights: [None, None],
-            reads: [false; 2],
+            reads: [None; 2],
             stray: None,
             proof,
             holder: Holder::default(),
@@ -180,7 +181,7 @@ impl World {
                     out.extend(fates.map(|fate| Action::LoseReply(which, fate)));
                 }
             }
-            if self.reads[which] {
+            if self.reads[which].is_some() {
                 out.push(Action::ReadBack(which));
             }
             if self.leases[which].next_wake() <= NOW {
@@ -247,10 +248,10 @@ impl World {
                 self.land(which, write);
             }
             Action::ReadBack(which) => {
-                self.reads[which] = false;
+                let read_for = self.reads[which].take().expect("offered only then");
                 let waited = self.leases[which].is_writing();
                 let there = loaded(&self.stores[which]);
-                self.step(model, which, Input::Loaded(Ok(there)));
+                self.step(model, which, Input::Loaded(read_for, Ok(there)));
                 if waited && !self.leases[which].is_writing() {
                     self.event = Some(Event::Settled);
                 }

@@ -270,7 +270,7 @@ impl World {
                     self.flight = Some(write);
                 }
                 Effect::Reply(caller, answer) => self.reply(model, caller, &answer),
-                Effect::Read
+                Effect::Read(_)
                 | Effect::Alarm(_)
                 | Effect::Inquire(_)
                 | Effect::InquireSession(_)

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenure::lease::{
     Effect, Env, Inherited, Key, Lease, Loaded, Membership, Moment, NodeContext, NodeRecord, Nonce,
-    Peers, Record, Revision, Token, WriteEffect,
+    Peers, ReadFor, Record, Revision, Token, WriteEffect,
 };
 
 use super::{
@@ -28,7 +28,7 @@ pub struct Node {
     pub leases: [Lease<Number>; 2],
     pub flights: [Option<WriteEffect>; 2],
     /// Reads of a lease that are not answered yet: what they would have shown when they were asked for.
-    pub reads: [Vec<Found>; 2],
+    pub reads: [Vec<(ReadFor, Found)>; 2],
     /// The same for a read of all nodes' records, and for one of a single node's.
     pub scan: Option<Scan>,
     pub inquiry: Option<NodeRecord>,

@@ -39,7 +39,7 @@ impl Node {
 impl World {
     pub fn actions_of_reads(&self, at: usize, node: &Node, bounds: &Bounds, out: &mut Vec<Action>) {
         for which in [KEY, SESSION] {
-            if let Some(read) = node.reads[which].first() {
+            if let Some((_, read)) = node.reads[which].first() {
                 out.push(Action::Answer(at, which));
                 if *read != self.cells[which] {
                     out.push(Action::Sample(at, which));
@@ -67,7 +67,7 @@ impl World {
         match *action {
             Action::Sample(at, which) => {
                 let now = self.cells[which].clone();
-                self.nodes[at].reads[which][0] = now;
+                self.nodes[at].reads[which][0].1 = now;
             }
             Action::Scan(at) => self.scan(at),
             Action::SampleNode(at, nonce) => {
@@ -189,14 +189,14 @@ impl World {
 
     /// The read of a lease's record is answered.
     pub fn answer(&mut self, model: &TwoNodes, at: usize, which: usize) {
-        let found = self.nodes[at].reads[which].remove(0);
+        let (read_for, found) = self.nodes[at].reads[which].remove(0);
         if found != self.cells[which] {
             model.saw(Event::StaleRead);
         }
         let mine = self.nodes[at].flights[which].is_none();
         let nonce = found.as_ref().map(|(_, record)| record.nonce);
         let waited = self.nodes[at].leases[which].is_writing();
-        self.step(model, at, which, Input::Loaded(Ok(loaded(&found))));
+        self.step(model, at, which, Input::Loaded(read_for, Ok(loaded(&found))));
         let settled = mine && waited && !self.nodes[at].leases[which].is_writing();
         if settled
             && nonce.is_some_and(|nonce| nonce.0 / 64 == self.nodes[at].membership.incarnation().0)

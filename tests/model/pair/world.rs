@@ -347,7 +347,10 @@ impl World {
                     write.record.age(ms(0), OLDEST);
                     self.nodes[at].flights[which] = Some(write);
                 }
-                Effect::Read => self.nodes[at].reads[which].push(self.cells[which].clone()),
+                Effect::Read(read_for) => {
+                    let now = self.cells[which].clone();
+                    self.nodes[at].reads[which].push((read_for, now));
+                }
                 Effect::Reply(caller, answer) => self.reply(model, at, caller, &answer),
                 Effect::Inquire(node) => self.inquire(model, at, node),
                 Effect::Fence(run) => self.nodes[at].fencing = Some(run.token),

@@ -79,14 +79,14 @@ impl Bench {
 
     /// The oldest read is answered.
     pub fn read_back(&mut self) {
-        self.reads = self.reads.checked_sub(1).expect("a read is under way");
+        let read_for = self.reads.pop_front().expect("a read is under way");
         let loaded = self.cell.load();
-        self.input(Input::Loaded(Ok(loaded)));
+        self.input(Input::Loaded(read_for, Ok(loaded)));
     }
 
     pub fn read_fails(&mut self) {
-        self.reads = self.reads.checked_sub(1).expect("a read is under way");
-        self.input(Input::Loaded(Err(broken())));
+        let read_for = self.reads.pop_front().expect("a read is under way");
+        self.input(Input::Loaded(read_for, Err(broken())));
     }
 
     /// Time passes, and no timer fires.
@@ -109,7 +109,7 @@ impl Bench {
     pub fn run(&mut self, span_ms: u64) {
         let end = self.now + ms(span_ms);
         for _ in 0..10_000 {
-            while self.reads > 0 {
+            while !self.reads.is_empty() {
                 self.read_back();
             }
             self.settle();
@@ -145,7 +145,7 @@ impl Bench {
     }
 
     fn recover(&mut self, inherited: Inherited) {
-        self.reads = 0;
+        self.reads.clear();
         self.waiting.clear();
         let (lease, effects) = self.with_env(|_, env, there| Lease::recover(there, inherited, env));
         self.lease = lease;

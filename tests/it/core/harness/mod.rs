@@ -18,8 +18,8 @@ pub use oracle::{Oracle, Verdict};
 pub use policy::*;
 use tenure::lease::{
     Alarm, Call, Change, ChangeKind, ClusterSecret, Effect, Env, FenceRun, Inherited, Input, Key,
-    Lease, LeaseId, Level, Loaded, Moment, Mutant, NodeContext, Nonce, PromiseCell, Record,
-    Request, Rules, StoreError, WriteEffect,
+    Lease, LeaseId, Level, Loaded, Moment, Mutant, NodeContext, Nonce, PromiseCell, ReadFor,
+    Record, Request, Rules, StoreError, WriteEffect,
 };
 pub use who::Who;
 
@@ -52,7 +52,7 @@ pub struct Bench {
     /// Copies of writes whose sender died or gave up: they may land yet.
     pub strays: VecDeque<WriteEffect>,
     /// Reads that are not answered yet.
-    pub reads: usize,
+    pub reads: VecDeque<ReadFor>,
     pub alarms: Vec<Alarm>,
     /// Fences that the shell handed to plugins.
     pub fences: Vec<FenceRun>,
@@ -129,7 +129,7 @@ impl Bench {
             shown: None,
             flight: None,
             strays: VecDeque::new(),
-            reads: 0,
+            reads: VecDeque::new(),
             alarms: Vec::new(),
             fences: Vec::new(),
             inquired: Vec::new(),
@@ -179,7 +179,7 @@ impl Bench {
                     self.sent(&write);
                     self.flight = Some(write);
                 }
-                Effect::Read => self.reads += 1,
+                Effect::Read(read_for) => self.reads.push_back(read_for),
                 Effect::Inquire(_) => {}
                 Effect::InquireSession(session) => self.inquired.push(session),
                 Effect::Reissue(session) => self.reissued.push(session),

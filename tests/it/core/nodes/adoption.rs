@@ -203,7 +203,7 @@ fn repeat_whose_adoption_fails(fail: impl FnOnce(&mut World)) {
     world.run_until(4 * NODE_TTL_MS, |world| world.is_terminal(A));
     let until = world.clock(B) + ms(100_000);
     let repeat = world.ask(B, acquire("a").id(7, 0).waiting_until(until));
-    while world.nodes[B].reads > 0 {
+    while !world.nodes[B].reads.is_empty() {
         world.read_back(B);
     }
     fail(&mut world);

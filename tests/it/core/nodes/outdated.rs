@@ -38,7 +38,7 @@ fn who_really_lost_is_told_so_after_the_look() {
     let (mut world, first) = held_at_a(None);
     world.done(A, release(first.proof()));
     let lost = world.ask(B, heartbeat(first.proof()));
-    assert_eq!(world.nodes[B].reads, 0, "the record that B knows still says so");
+    assert_eq!(world.nodes[B].reads.len(), 0, "the record that B knows still says so");
     assert!(matches!(lost.answer(), Answer::Elsewhere(_)));
     world.news(B);
     let lost = world.ask(B, heartbeat(first.proof()));
@@ -53,7 +53,7 @@ fn many_who_ask_share_one_look() {
     world.done(A, release(first.proof()));
     world.news(B);
     let asked: Vec<_> = (0..3).map(|_| world.ask(B, heartbeat(first.proof()))).collect();
-    assert_eq!(world.nodes[B].reads, 1);
+    assert_eq!(world.nodes[B].reads.len(), 1);
     world.settle(B);
     assert!(asked.iter().all(|who| matches!(who.answer(), Answer::Lost(_))));
 }
@@ -69,11 +69,33 @@ fn a_look_that_a_write_crossed_says_nothing() {
     let grant = world.ask(B, acquire("b"));
     world.commit(B);
     grant.grant();
-    world.nodes[B].reads -= 1;
-    world.input(B, Input::Loaded(Ok(nothing_yet)));
+    let look = world.nodes[B].reads.pop_front().expect("a look is under way");
+    world.input(B, Input::Loaded(look, Ok(nothing_yet)));
     world.settle(B);
     assert!(matches!(lost.answer(), Answer::Lost(_)), "{lost:?}");
     alive(&world.done(B, heartbeat(grant.proof())));
+}
+
+#[test]
+fn the_late_read_of_a_write_in_doubt_answers_no_look() {
+    let mut world = pair();
+    world.ask(B, acquire("b").id(7, 0));
+    world.lose_reply(B, true);
+    world.pass(1_000);
+    world.input(B, Input::Tick);
+    assert_eq!(world.nodes[B].reads.len(), 2, "the first read seems lost");
+    let late = world.cell.load();
+    world.read_back(B);
+    let slow = world.nodes[B].reads.pop_front().expect("a read is under way");
+    let first = world.done(B, acquire("b").id(7, 0));
+    world.done(B, release(first.proof()));
+    let second = world.done(A, acquire("a"));
+    let beat = world.ask(B, heartbeat(second.proof()));
+    assert_eq!(world.nodes[B].reads.len(), 1);
+    world.input(B, Input::Loaded(slow, Ok(late)));
+    assert!(beat.waits(), "the read began before the tenure: {beat:?}");
+    world.settle(B);
+    assert!(matches!(beat.answer(), Answer::Elsewhere(_)), "{beat:?}");
 }
 
 #[test]

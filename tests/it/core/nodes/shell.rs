@@ -1,11 +1,11 @@
 //! One node: its clock, its membership, and the shell of one lease.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use tenure::lease::{
     Answer, Effect, Effects, Elsewhere, Env, FenceReport, FenceResult, FenceRun, Inherited, Input,
     Lease, LeaseId, Loaded, Membership, Moment, Mutant, NodeContext, NodeRecord, NodeState, Nonce,
-    Peers, Record, Renewal, Revision, WriteEffect,
+    Peers, ReadFor, Record, Renewal, Revision, WriteEffect,
 };
 
 use super::{NODE_TTL_MS, world::World};
@@ -24,7 +24,7 @@ pub struct Node {
     pub lease: Lease<Who>,
     pub context: NodeContext,
     pub flight: Option<WriteEffect>,
-    pub reads: usize,
+    pub reads: VecDeque<ReadFor>,
     pub inquiries: Vec<Nonce>,
     /// Sessions whose present home is to order the end of what they kept anew.
     pub reissued: Vec<Nonce>,
@@ -53,7 +53,7 @@ impl Node {
             lease,
             context,
             flight: None,
-            reads: 0,
+            reads: VecDeque::new(),
             inquiries: Vec::new(),
             reissued: Vec::new(),
             given_back: Vec::new(),
@@ -101,7 +101,8 @@ impl World {
         let there = self.cell.load();
         let node = &mut self.nodes[at];
         node.membership = Membership::new(incarnation, url, "0", NODE_TTL_MS, EPOCH);
-        (node.up, node.lapsed, node.reads, node.flight) = (true, false, 0, None);
+        (node.up, node.lapsed, node.flight) = (true, false, None);
+        node.reads.clear();
         node.inquiries.clear();
         node.fences.clear();
         (node.context.until, node.context.resumed) = (Moment::ZERO, Moment::ZERO);
@@ -297,7 +298,7 @@ impl World {
                     self.oracle.ruled(&write, policy);
                     self.nodes[at].flight = Some(write);
                 }
-                Effect::Read => self.nodes[at].reads += 1,
+                Effect::Read(read_for) => self.nodes[at].reads.push_back(read_for),
                 Effect::Inquire(node) => self.nodes[at].inquiries.push(node),
                 Effect::Reply(who, answer) => self.reply(at, &who, &answer),
                 Effect::Fence(run) => {

@@ -185,9 +185,9 @@ impl World {
     #[track_caller]
     pub fn read_back(&mut self, at: usize) {
         let node = &mut self.nodes[at];
-        node.reads = node.reads.checked_sub(1).expect("a read is under way");
+        let read_for = node.reads.pop_front().expect("a read is under way");
         let loaded = if self.outage { Err(broken()) } else { Ok(self.cell.load()) };
-        self.input(at, Input::Loaded(loaded));
+        self.input(at, Input::Loaded(read_for, loaded));
     }
 
     /// Until a node's lease wants nothing of the store.
@@ -196,7 +196,7 @@ impl World {
             if self.outage {
                 return;
             }
-            if self.nodes[at].reads > 0 {
+            if !self.nodes[at].reads.is_empty() {
                 self.read_back(at);
             } else if self.nodes[at].flight.is_some() {
                 self.commit(at);
