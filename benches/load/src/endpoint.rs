@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::future::Future;
 
 use anyhow::Result;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 /// Where requests go.
 pub trait Endpoint: Clone + Debug + Send + Sync + 'static {
@@ -25,4 +27,14 @@ pub trait Endpoint: Clone + Debug + Send + Sync + 'static {
         connection: &mut Self::Connection,
         request: Self::Request,
     ) -> impl Future<Output = Result<Self::Answer>> + Send;
+}
+
+/// What makes calls to tenure by their names, in one form or the other.
+pub trait Callable {
+    /// Makes one call and reads its answer; `None`, and a fault, for any that is no success.
+    fn make<T: DeserializeOwned>(
+        &mut self,
+        call: &str,
+        body: &(impl Serialize + Sync),
+    ) -> impl Future<Output = Option<T>> + Send;
 }

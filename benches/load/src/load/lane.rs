@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until, timeout_at};
 
 use super::Tally;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Callable, Endpoint};
 use crate::http::{Request, Target, json};
 use crate::stopwatch::tick;
 
@@ -170,6 +170,16 @@ impl Lane {
             self.fault(&format!("{method} {uri}: {} {body}", answer.status));
         }
         told
+    }
+}
+
+impl Callable for Lane {
+    async fn make<T: DeserializeOwned>(
+        &mut self,
+        call: &str,
+        body: &(impl Serialize + Sync),
+    ) -> Option<T> {
+        self.post(&format!("/v1/{call}"), body).await
     }
 }
 

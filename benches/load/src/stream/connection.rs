@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::frames::{Frame, parse, pong, text};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Callable, Endpoint};
 use crate::http;
 use crate::load::Lane;
 
@@ -251,14 +251,17 @@ impl Endpoint for Calls {
     }
 }
 
-impl Lane<Calls> {
-    /// Makes one call and reads its answer; `None`, and a fault, for any that is no success.
-    pub async fn ask<T: DeserializeOwned>(&mut self, op: &str, body: &impl Serialize) -> Option<T> {
-        let answer = self.exchange(Ok(Burst::new(op, &[body], Kept::One))).await?;
+impl Callable for Lane<Calls> {
+    async fn make<T: DeserializeOwned>(
+        &mut self,
+        call: &str,
+        body: &(impl Serialize + Sync),
+    ) -> Option<T> {
+        let answer = self.exchange(Ok(Burst::new(call, &[body], Kept::One))).await?;
         match serde_json::from_slice::<Answered<T>>(&answer) {
             Ok(told) if told.status == 200 => Some(told.body),
             _ => {
-                self.fault(&format!("{op}: {}", String::from_utf8_lossy(&answer)));
+                self.fault(&format!("{call}: {}", String::from_utf8_lossy(&answer)));
                 None
             }
         }

@@ -3,12 +3,12 @@
 use anyhow::Result;
 
 use super::acquire;
+use crate::endpoint::{Callable, Endpoint};
 use crate::http::{Grant, Released};
 use crate::lab::Lab;
 use crate::load::{Lane, interleaved};
 use crate::report::Outcome;
 use crate::stopwatch::key_prefix;
-use crate::stream::Calls;
 
 /// Distinct keys over all connections, unless told otherwise; at least one per connection.
 pub const KEYS: u64 = 1_000;
@@ -29,31 +29,18 @@ pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
 }
 
 /// One connection: acquire key 0, release it, acquire key 1, …
-pub async fn cycle(mut lane: Lane, prefix: String, keys: u64) {
+pub async fn cycle<E: Endpoint>(mut lane: Lane<E>, prefix: String, keys: u64)
+where
+    Lane<E>: Callable,
+{
     let mut turn = 0;
     while lane.is_open() {
         let body = acquire(format!("{prefix}/{}", turn % keys), &prefix, TTL_MS);
         turn += 1;
-        let Some(grant) = lane.post::<Grant>("/v1/acquire", &body).await else { continue };
+        let Some(grant) = lane.make::<Grant>("acquire", &body).await else { continue };
         lane.done(0);
         let (begun, _) = lane.last();
-        if let Some(verdict) = lane.post::<Released>("/v1/release", &grant).await {
-            lane.judge(verdict.released, 1, "a release ended nothing");
-            lane.cycled(begun);
-        }
-    }
-}
-
-/// The same by a stream of its own.
-pub async fn cycle_by_stream(mut lane: Lane<Calls>, prefix: String, keys: u64) {
-    let mut turn = 0;
-    while lane.is_open() {
-        let body = acquire(format!("{prefix}/{}", turn % keys), &prefix, TTL_MS);
-        turn += 1;
-        let Some(grant) = lane.ask::<Grant>("acquire", &body).await else { continue };
-        lane.done(0);
-        let (begun, _) = lane.last();
-        if let Some(verdict) = lane.ask::<Released>("release", &grant).await {
+        if let Some(verdict) = lane.make::<Released>("release", &grant).await {
             lane.judge(verdict.released, 1, "a release ended nothing");
             lane.cycled(begun);
         }

@@ -140,9 +140,8 @@ impl<'a> Arena<'a> {
 
     async fn turn_by_stream(&self, turns: &mut Turns) -> Result<()> {
         let target = Calls(stream::Target::of(&self.server.target)?);
-        let work = |index: usize, lane| {
-            acquire_release::cycle_by_stream(lane, self.keys_of(index), self.keys)
-        };
+        let work =
+            |index: usize, lane| acquire_release::cycle(lane, self.keys_of(index), self.keys);
         turns.take(self.lab, &target, self.connections, || self.server.cpu(), work).await
     }
 
