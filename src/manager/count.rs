@@ -43,7 +43,7 @@ pub(crate) struct CountedKeys {
     pub at: Moment,
     /// How long it took.
     pub took: Duration,
-    pub counted: Counted,
+    pub census: Counted,
 }
 
 impl CountedKeys {
@@ -53,14 +53,14 @@ impl CountedKeys {
         }
         let record = found.record.as_deref().ok();
         let condition = record.map_or(Condition::UNREADABLE, Record::condition);
-        *self.counted.states.of(condition.state) += 1;
+        *self.census.states.of(condition.state) += 1;
         if !condition.fence_failed {
             return;
         }
-        if self.counted.failed.len() < LISTED {
-            self.counted.failed.push((key.clone(), record.and_then(Record::ended_at_ms)));
+        if self.census.failed.len() < LISTED {
+            self.census.failed.push((key.clone(), record.and_then(Record::ended_at_ms)));
         } else {
-            self.counted.more_failed += 1;
+            self.census.more_failed += 1;
         }
     }
 }
@@ -134,8 +134,8 @@ pub(super) async fn counted(
     coordinator: &Arc<Coordinator>,
 ) -> Option<Arc<CountedKeys>> {
     let now = coordinator.clock.now();
-    if let Some(counted) = coordinator.store.census(LISTED) {
-        return Some(Arc::new(CountedKeys { at: now, took: Duration::ZERO, counted }));
+    if let Some(census) = coordinator.store.census(LISTED) {
+        return Some(Arc::new(CountedKeys { at: now, took: Duration::ZERO, census }));
     }
     let ended = counter.ended.notified();
     let (begins, waits) = {
@@ -226,8 +226,8 @@ mod tests {
         counted.count(&key("g"), &unreadable);
         counted.count(&Key::of_notifier("plugin"), &found(KeyState::Held, false));
         let counts = StateCounts { held: 2, free: 1, offered: 1, cooling: 1, fencing: 2 };
-        assert_eq!(counted.counted.states, counts);
-        assert_eq!(counted.counted.failed, [(key("c"), None)]);
+        assert_eq!(counted.census.states, counts);
+        assert_eq!(counted.census.failed, [(key("c"), None)]);
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
             let key = Key::new(&format!("k/{number}")).expect("a key");
             counted.count(&key, &found(KeyState::Fencing, true));
         }
-        assert_eq!((counted.counted.failed.len(), counted.counted.more_failed), (LISTED, 7));
+        assert_eq!((counted.census.failed.len(), counted.census.more_failed), (LISTED, 7));
     }
 
     #[test]

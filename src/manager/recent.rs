@@ -99,7 +99,7 @@ impl Manager {
         let mut heard: HashMap<_, _> =
             self.coordinator.recent.fence_failures().into_iter().collect();
         let mut candidates: Vec<(Key, Option<u64>, Option<FenceFailure>)> = Vec::new();
-        for (key, ended_at_ms) in counted.into_iter().flat_map(|keys| &keys.counted.failed) {
+        for (key, ended_at_ms) in counted.into_iter().flat_map(|keys| &keys.census.failed) {
             let failure = heard.remove(key);
             candidates.push((key.clone(), *ended_at_ms, failure));
         }
@@ -110,7 +110,7 @@ impl Manager {
         let views: Vec<_> = stream::iter(look).buffered(VIEWS_AT_ONCE).collect().await;
         let now_ms = self.wall_ms();
         let mut found = FailedFences {
-            more: counted.map_or(0, |keys| keys.counted.more_failed),
+            more: counted.map_or(0, |keys| keys.census.more_failed),
             ..FailedFences::default()
         };
         for ((key, ended_at_ms, failure), view) in candidates.into_iter().zip(views) {

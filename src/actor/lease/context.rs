@@ -55,7 +55,7 @@ impl LeaseContext {
         self.stopped
     }
 
-    /// Whether the actor has something to do before it gets mail.
+    /// Whether the actor has something to do without mail.
     fn is_busy(&self) -> bool {
         self.wait.is_some() || !self.work.is_empty() || self.timer.is_some()
     }

@@ -111,7 +111,7 @@ async fn facts(app: &App, caller: &Caller, counted: Option<&CountedKeys>) -> Fac
 }
 
 fn key_counts(counted: &CountedKeys, age: Duration) -> KeyCounts {
-    let Counted { states, failed, more_failed } = &counted.counted;
+    let Counted { states, failed, more_failed } = &counted.census;
     KeyCounts {
         held: states.held,
         free: states.free,

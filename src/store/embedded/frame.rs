@@ -67,12 +67,10 @@ pub(super) struct Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// What counts of the key under this record.
-    pub fn condition(&self) -> Condition {
-        Condition::from_bits(self.condition).unwrap_or_else(|| {
-            let record = Record::decode(self.record);
-            record.map_or(Condition::UNREADABLE, |record| record.condition())
-        })
+    /// What counts of the key under this record; `None` if the record cannot be read.
+    pub fn condition(&self) -> Option<Condition> {
+        let beside = Condition::from_bits(self.condition);
+        beside.or_else(|| Record::decode(self.record).ok().map(|record| record.condition()))
     }
 }
 
@@ -99,16 +97,16 @@ pub(super) fn draft(key: &Key, record: &Record, changes: &[Change]) -> Option<Ve
     Some(out)
 }
 
-/// A draft with the given raw content and no changes.
+/// A draft with the given raw content and no changes. A record that cannot be read has no condition.
 pub(super) fn draft_raw(
     out: &mut Vec<u8>,
     key: &str,
     record: &[u8],
-    condition: Condition,
+    condition: Option<Condition>,
 ) -> Option<()> {
     out.clear();
     out.resize(HEAD, 0);
-    out[CONDITION] = condition.to_bits();
+    out[CONDITION] = condition.map_or(0, Condition::to_bits);
     out.extend_from_slice(key.as_bytes());
     out.extend_from_slice(record);
     finish_draft(out, key.len(), record.len())
@@ -298,11 +296,11 @@ mod tests {
         for beside in [record.condition().to_bits(), 0, 7, 255] {
             draft[CONDITION] = beside;
             seal(&mut draft, 3, stamp);
-            assert_eq!(parse(&draft, 3).unwrap().condition(), record.condition());
+            assert_eq!(parse(&draft, 3).unwrap().condition(), Some(record.condition()));
         }
-        draft_raw(&mut draft, "k", b"rotten", Condition::UNREADABLE).unwrap();
-        draft[CONDITION] = 0;
+        draft_raw(&mut draft, "k", b"rotten", None).unwrap();
         seal(&mut draft, 3, stamp);
-        assert_eq!(parse(&draft, 3).unwrap().condition(), Condition::UNREADABLE);
+        assert_eq!(parse(&draft, 3).unwrap().condition(), None);
+        assert_eq!(condition_of(&draft), Condition::UNREADABLE);
     }
 }

@@ -101,7 +101,7 @@ use super::{
     Counted, Feed, Found, Health, History, LeaseStore, Meta, Position, Range, SecretBytes,
     StoreError, StoreFuture, Write, WriteOutcome,
 };
-use crate::lease::{Condition, Epoch, Key, Nonce, Policies, Revision};
+use crate::lease::{Epoch, Key, Nonce, Policies, Revision};
 
 /// The embedded store. Closed when it is dropped.
 #[derive(Debug)]
@@ -321,7 +321,7 @@ impl LeaseStore for EmbeddedStore {
         }
         let mut draft = Vec::new();
         // A key is far shorter than the longest frame.
-        let _ = frame::draft_raw(&mut draft, key.as_str(), &[], Condition::UNREADABLE);
+        let _ = frame::draft_raw(&mut draft, key.as_str(), &[], None);
         let (reply, verdict) = oneshot::channel();
         let (kind, changes) = (FrameKind::Forgotten, Vec::new());
         let job = Job { key: key.clone(), expected, draft, kind, changes, reply };

@@ -28,7 +28,7 @@ use super::{
     spares::Spare,
     table::{IndexSlot, Table},
 };
-use crate::lease::{Key, Revision};
+use crate::lease::{Condition, Key, Revision};
 
 /// The content of the log.
 #[derive(Debug)]
@@ -300,7 +300,8 @@ impl Recovery<'_> {
             self.current.remove(frame.key);
             return Ok(());
         }
-        let location = Location::new(frame.revision, id, offset, frame.len, frame.condition());
+        let condition = frame.condition().unwrap_or(Condition::UNREADABLE);
+        let location = Location::new(frame.revision, id, offset, frame.len, condition);
         match self.current.get_mut(frame.key) {
             Some(known) => *known = location,
             None => {

@@ -13,7 +13,7 @@ use super::{
     segment::Segment,
     shared::EmbeddedShared,
 };
-use crate::lease::{Change, Condition, Key, Revision};
+use crate::lease::{Change, Key, Revision};
 
 /// A frame of the group. Once the group is durable, it is the current frame of its key.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Tail {
     /// Adds "the oldest segment is `id`" to the group, if it fits.
     pub fn append_oldest(&mut self, id: u64) -> bool {
         let mut draft = Vec::new();
-        let drafted = frame::draft_raw(&mut draft, "", &id.to_le_bytes(), Condition::UNREADABLE);
+        let drafted = frame::draft_raw(&mut draft, "", &id.to_le_bytes(), None);
         let fits = padded(draft.len() as u32) <= self.room();
         if drafted.is_none() || !fits {
             return false;

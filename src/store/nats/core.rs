@@ -15,7 +15,9 @@ use tokio::{
 };
 
 use super::{
-    super::{FeedBatch, Health, Meta, ROTATED, SecretBytes, StoreError, StoreFuture, Witness},
+    super::{
+        FeedBatch, Health, Meta, ROTATED, SecretBytes, StoreError, StoreFuture, Witness, Write,
+    },
     link::{Link, unavailable},
     meta::MetaRecord,
     options::Options,
@@ -23,7 +25,7 @@ use super::{
 };
 use crate::{
     clock::Clock,
-    lease::{Epoch, Key, Moment, Revision},
+    lease::{Epoch, Moment, Revision},
     telemetry::Metrics,
 };
 
@@ -229,12 +231,12 @@ impl Core {
     }
 
     /// A write of a key was acknowledged, so its record is known from now on.
-    pub fn committed(&self, key: &Key, revision: Revision, bytes: &[u8]) {
+    pub fn committed(&self, write: &Write, revision: Revision, bytes: &[u8]) {
         self.saw(revision.0);
         let mut table = self.table_mut();
         // The consumer has delivered everything that it went past. The record may have been removed since.
         if revision.0 > table.consumed() {
-            table.put(key, revision, bytes);
+            table.put(&write.key, revision, bytes, || write.record.condition());
         }
     }
 

@@ -189,21 +189,29 @@ impl Table {
             }
             return MessageDelta::default();
         }
-        self.put(key, revision, &brought.payload);
+        self.put(key, revision, &brought.payload, || {
+            let record = message::found(key, revision, &brought.payload).record;
+            record.map_or(Condition::UNREADABLE, |record| record.condition())
+        });
         match read_changes(key, revision, &brought.payload) {
             Some((expected, changes)) => MessageDelta { changes, lost: self.was_missed(expected) },
             None => MessageDelta { changes: Vec::new(), lost: true },
         }
     }
 
-    /// A key's record was written.
-    pub fn put(&mut self, key: &Key, revision: Revision, bytes: &[u8]) {
+    /// A key's record was written. If this is news, `condition` says what counts of it.
+    pub fn put(
+        &mut self,
+        key: &Key,
+        revision: Revision,
+        bytes: &[u8],
+        condition: impl FnOnce() -> Condition,
+    ) {
         if self.revision(key) >= revision {
             return;
         }
+        let condition = condition();
         // A copy, because the message may be a slice of a much larger buffer.
-        let record = message::found(key, revision, bytes).record;
-        let condition = record.map_or(Condition::UNREADABLE, |record| record.condition());
         let entry = Entry { revision, bytes: bytes.into(), condition };
         self.live_bytes += entry.bytes.len() as u64;
         let old = self.index.insert(key.clone(), entry);
@@ -371,7 +379,7 @@ mod tests {
         let mut table = Table::new(1);
         let key = Key::new("a").unwrap();
         let name = Name::Lease(Some(key.clone()));
-        table.put(&key, Revision(5), b"later");
+        table.put(&key, Revision(5), b"later", || Condition::UNREADABLE);
         let removal = Brought { sequence: 4, name, removal: true, payload: bytes::Bytes::new() };
         table.follow(&removal);
         assert_eq!((table.revision(&key), table.live_bytes()), (Revision(5), 5));

@@ -39,7 +39,7 @@ pub(super) async fn compare_and_set(
     let mut expected = write.expected;
     loop {
         let payload = Bytes::from(encoded.clone());
-        if let Some(outcome) = send(&core, &write.key, &subject, expected, payload).await {
+        if let Some(outcome) = send(&core, &write, &subject, expected, payload).await {
             return outcome;
         }
         let winner = timeout(core.link.timeout, winner(&core, &write.key, &subject, expected));
@@ -61,7 +61,7 @@ pub(super) async fn compare_and_set(
 /// Makes one attempt; `None` if the key has another revision.
 async fn send(
     core: &Core,
-    key: &Key,
+    write: &Write,
     subject: &str,
     expected: Revision,
     payload: Bytes,
@@ -74,7 +74,7 @@ async fn send(
     let headers = HeaderMap::new();
     match core.link.publish(subject.to_owned(), expected, headers, payload.clone()).await {
         Sent::Stored(revision) if revision.0 > highest => {
-            core.committed(key, revision, &payload);
+            core.committed(write, revision, &payload);
             Some(WriteOutcome::Committed(revision))
         }
         Sent::Stored(Revision(sequence)) => {

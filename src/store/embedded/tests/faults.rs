@@ -185,7 +185,7 @@ fn carried_only(dir: &Path, id: u64, next: Revision, record: &[u8]) {
     std::fs::write(&path, &bytes).unwrap();
     let segment = Segment::new(id, log_id, std::fs::File::open(&path).unwrap(), SEGMENT as u32);
     let mut draft = Vec::new();
-    frame::draft_raw(&mut draft, "key-0001", record, Condition::UNREADABLE).unwrap();
+    frame::draft_raw(&mut draft, "key-0001", record, None).unwrap();
     let stamp = Stamp {
         revision: Revision(7),
         at_ms: 1,
@@ -309,7 +309,7 @@ fn what_a_caller_wrote_does_not_slow_the_search_for_frames() {
 
     // A frame that is there is found, wherever it begins.
     let mut draft = Vec::new();
-    frame::draft_raw(&mut draft, "key", &[7; 100], Condition::UNREADABLE).unwrap();
+    frame::draft_raw(&mut draft, "key", &[7; 100], None).unwrap();
     for at in [0, 8, 4096 - 8, 70_000, 1 << 19] {
         let stamp = Stamp {
             revision: Revision(9),

@@ -15,8 +15,8 @@ use self::disk::FaultyDisk;
 use super::{EmbeddedOpenError, EmbeddedStore, Fresh, Options};
 use crate::{
     lease::{
-        Change, ChangeKind, Condition, Epoch, Fence, FenceWhen, FencesAndDelay, Key, KeyState,
-        Moment, Nonce, OnFenceFailure, Owner, Record, Revision, Tenure, Token,
+        Change, ChangeKind, Epoch, Fence, FenceWhen, FencesAndDelay, Key, KeyState, Moment, Nonce,
+        OnFenceFailure, Owner, Record, Revision, Tenure, Token,
     },
     store::{LeaseStore, Write, WriteOutcome},
 };
