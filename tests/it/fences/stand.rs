@@ -8,7 +8,9 @@ use tempfile::TempDir;
 
 use crate::fences::{journal::Journal, plan};
 
-use crate::support::{dynamo_endpoint::Endpoint, http, nats_server::Server, node::Node};
+use crate::support::{
+    clock::within, dynamo_endpoint::Endpoint, http, nats_server::Server, node::Node,
+};
 
 enum Store {
     Embedded,
@@ -105,8 +107,20 @@ impl Stand {
 
     /// An answer, however busy the node is.
     pub async fn get(&self, node: usize, path: &str) -> Value {
-        let answer = self.http.get(format!("{}{path}", self.nodes[node].url)).send().await;
-        let answer = answer.unwrap_or_else(|why| panic!("{path}: {why:?}"));
+        let url = format!("{}{path}", self.nodes[node].url);
+        let ask = async || {
+            let answer = self.http.get(&url).send().await;
+            answer.unwrap_or_else(|why| panic!("{path}: {why:?}"))
+        };
+        let mut answer = ask().await;
+        // The node may be overloaded for a moment.
+        let came = within(PATIENCE, async || {
+            if answer.status() == 503 {
+                answer = ask().await;
+            }
+            answer.status() != 503
+        });
+        came.await;
         assert!(answer.status().is_success(), "{path}: {}", answer.status());
         answer.json().await.expect("JSON")
     }

@@ -133,8 +133,23 @@ async fn keep(urls: Vec<String>, book: Arc<Mutex<Book>>, first: Arc<AtomicUsize>
         let Ok(answer) = answer.json::<Value>().await else { continue };
         for verdict in answer["results"].as_array().into_iter().flatten() {
             if verdict["code"] == "lease-lost" {
-                lock(&book).lost.push(verdict.to_string());
+                let key = verdict["key"].as_str().unwrap_or_default();
+                let known = known(&http, &urls, key).await;
+                lock(&book).lost.push(format!("node {node}: {verdict}; {known}"));
             }
         }
     }
+}
+
+/// What the nodes that answer know of a key.
+async fn known(http: &reqwest::Client, urls: &[String], key: &str) -> String {
+    let mut known = Vec::new();
+    for url in urls {
+        for path in ["/v1/leases?prefix=", "/v1/events?format=json&after=0&prefix="] {
+            if let Ok(answer) = http.get(format!("{url}{path}{key}")).send().await {
+                known.push(answer.text().await.unwrap_or_default());
+            }
+        }
+    }
+    known.join("; ")
 }
