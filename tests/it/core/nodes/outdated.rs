@@ -124,6 +124,24 @@ fn a_failed_look_refuses_nobody_for_good() {
 }
 
 #[test]
+fn a_failed_look_refuses_no_call_that_had_arrived_before_it() {
+    let (mut world, first) = held_at_a(None);
+    world.news(B);
+    world.done(A, release(first.proof()));
+    let second = world.done(A, acquire("b"));
+    let received = world.clock(B);
+    world.pass(1);
+    // Before the node comes to the call, it hears of the change, and cannot read it.
+    world.input(B, Input::Stale(world.latest()));
+    world.outage = true;
+    world.read_back(B);
+    world.outage = false;
+    let beat = world.ask_late(B, heartbeat(second.proof()), received);
+    world.settle(B);
+    assert!(matches!(beat.answer(), Answer::Elsewhere(_)), "{beat:?}");
+}
+
+#[test]
 fn a_pin_that_waits_for_a_look_is_not_set_after_a_later_unpin() {
     let (mut world, _) = held_at_a(None);
     world.done(A, pin("ops"));

@@ -121,14 +121,22 @@ impl World {
         Who::new(self.real, request)
     }
 
+    /// A call that arrived at this moment, and waited since.
+    pub fn ask_late(&mut self, at: usize, request: impl Into<Request>, received: Moment) -> Who {
+        let who = self.caller(request.into());
+        self.hand(at, &who, received, false);
+        who
+    }
+
     pub fn ask_as(&mut self, at: usize, who: &Who, home_unreachable: bool) {
+        self.hand(at, who, self.clock(at), home_unreachable);
+    }
+
+    fn hand(&mut self, at: usize, who: &Who, received: Moment, home_unreachable: bool) {
         self.oracle.sent(&who.asked);
         let request = (*who.asked).clone();
-        let received = self.clock(at);
-        self.input(
-            at,
-            Input::Call(Call { caller: who.clone(), received, request, home_unreachable }),
-        );
+        let caller = who.clone();
+        self.input(at, Input::Call(Call { caller, received, request, home_unreachable }));
     }
 
     /// Sends a request, and lets the store do whatever comes of it.
