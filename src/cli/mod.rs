@@ -23,6 +23,7 @@ mod config;
 mod context;
 mod contexts;
 mod coordinator;
+mod cron;
 mod demo;
 mod descriptors;
 mod drain;
@@ -120,6 +121,7 @@ enum Command {
     Run(run::RunArgs),
     Lock(run::LockArgs),
     Work(work::WorkArgs),
+    Cron(cron::CronArgs),
     Mcp(mcp::McpArgs),
     Acquire(acquire::AcquireArgs),
     Heartbeat(heartbeat::HeartbeatArgs),
@@ -254,6 +256,10 @@ fn run(cli: Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, Failu
             block_on(telling(&context.client, args.run(&context)))
         }
         Command::Run(args) => {
+            let context = context()?;
+            return block_on(telling(&context.client, args.run(&context)));
+        }
+        Command::Cron(args) => {
             let context = context()?;
             return block_on(telling(&context.client, args.run(&context)));
         }

@@ -12,6 +12,8 @@
 #[cfg(feature = "server")]
 pub mod agent;
 pub mod company;
+#[cfg(feature = "server")]
+pub mod cron;
 mod group;
 pub mod guard;
 pub mod guardian;

@@ -144,25 +144,8 @@ impl Run {
         )?;
         let task =
             Task { argv: self.command.clone(), env, stdin: true, limit_ms: None, leaves: false };
-        let mut running = tenancy.run(task).await?;
-        let _lent = terminal::lend(running.pid).inspect(|_| {
-            // If the program read from the terminal before this, it was stopped.
-            tenancy.slot.signal(Signal::CONT);
-        });
-        let mut loss = None;
-        let exit = loop {
-            tokio::select! {
-                biased;
-                exit = running.exited() => break exit,
-                lost = tenancy.follow(), if loss.is_none() => {
-                    talk(&format!("{}: lost ({lost}); stopping the program", tenancy.lease.key()));
-                    loss = Some(lost);
-                    tenancy.stop_within(tenancy.left());
-                }
-                Some(signal) = signals.recv() => tenancy.slot.signal(signal),
-            }
-        };
-        verdict(exit, loss)
+        let supervised = supervise(tenancy, task, signals, talk).await;
+        supervised.map(|(outcome, _)| outcome)
     }
 
     /// Gives the lease back. Nothing of the program is left by then.
@@ -182,6 +165,42 @@ impl Run {
             talk(&format!("{}: not released, so it expires with its ttl: {error}", lease.key()));
         }
     }
+}
+
+/// Runs the program until it ends, or stops it if the lease is lost. Passes signals on to it, and gives the last one
+/// that asked this process to end.
+///
+/// # Errors
+/// [`RunFailure`].
+pub(super) async fn supervise(
+    tenancy: &Tenancy,
+    task: Task,
+    signals: &mut mpsc::Receiver<Signal>,
+    talk: &impl Fn(&str),
+) -> Result<(RunOutcome, Option<Signal>), RunFailure> {
+    let takes_input = task.stdin;
+    let mut running = tenancy.run(task).await?;
+    let _lent = takes_input.then(|| terminal::lend(running.pid)).flatten().inspect(|_| {
+        // If the program read from the terminal before this, it was stopped.
+        tenancy.slot.signal(Signal::CONT);
+    });
+    let (mut loss, mut asked) = (None, None);
+    let exit = loop {
+        tokio::select! {
+            biased;
+            exit = running.exited() => break exit,
+            lost = tenancy.follow(), if loss.is_none() => {
+                talk(&format!("{}: lost ({lost}); stopping the program", tenancy.lease.key()));
+                loss = Some(lost);
+                tenancy.stop_within(tenancy.left());
+            }
+            Some(signal) = signals.recv() => {
+                tenancy.slot.signal(signal);
+                asked = Some(signal).filter(|signal| signals::is_ending(*signal)).or(asked);
+            }
+        }
+    };
+    Ok((verdict(exit, loss)?, asked))
 }
 
 /// What the end of the program means for the run.

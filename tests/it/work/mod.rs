@@ -7,6 +7,7 @@
 )]
 
 mod agent;
+mod cron;
 mod denied;
 mod example;
 mod guardian;
