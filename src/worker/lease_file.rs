@@ -88,7 +88,14 @@ impl LeaseFile {
     /// # Errors
     /// A message for people, if the file does not hold a valid value.
     pub fn value(&self) -> Result<Option<String>, String> {
-        let Ok(file) = fs::File::open(self.dir.path().join(&self.value)) else { return Ok(None) };
+        let path = self.dir.path().join(&self.value);
+        // To open a pipe would wait for its other end.
+        match fs::metadata(&path) {
+            Err(_) => return Ok(None),
+            Ok(found) if !found.is_file() => return Err("the value file is no file".to_owned()),
+            Ok(_) => {}
+        }
+        let Ok(file) = fs::File::open(path) else { return Ok(None) };
         let mut bytes = Vec::new();
         let read = file.take(VALUE + 1).read_to_end(&mut bytes);
         read.map_err(|error| format!("the value file cannot be read: {error}"))?;

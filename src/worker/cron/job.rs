@@ -5,9 +5,11 @@ use std::{ffi::OsString, io, time::Duration};
 use super::{
     due::{Missed, Rule},
     schedule::Schedule,
+    wall::Wall,
 };
 use crate::{
     client::{Client, ClientError},
+    clock::rfc3339,
     worker::run::RunFailure,
 };
 
@@ -58,6 +60,14 @@ impl From<io::Error> for CronFailure {
 }
 
 impl Job {
+    /// Says when this host will run the program next.
+    pub(super) fn tell_next(&self, last: Option<u64>, wall: &Wall, talk: &impl Fn(&str)) {
+        let next = self.schedule.next(last.unwrap_or_default().max(wall.now_ms()));
+        if let Some(next) = next {
+            talk(&format!("{}: the next slot is {}", self.key, rfc3339(next)));
+        }
+    }
+
     /// When its slots are due.
     pub(super) fn rule(&self) -> Rule<'_> {
         let late_ms = u64::try_from(self.late.as_millis()).unwrap_or(u64::MAX);

@@ -41,6 +41,10 @@ use crate::{
 const PAUSE: Duration = Duration::from_millis(250);
 /// How often it doubles.
 const DOUBLINGS: u32 = 4;
+/// Of so many turns in vain, one is told to people.
+const TOLD: u32 = 8;
+/// How long leases are given back in the background when the command ends.
+const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// Runs the program at its slots until a signal asks this process to end. `talk` gets messages for people.
 ///
@@ -48,21 +52,48 @@ const DOUBLINGS: u32 = 4;
 /// [`CronFailure`], if no later try can succeed.
 pub async fn run(job: Job, talk: impl Fn(&str)) -> Result<Signal, CronFailure> {
     let mut signals = signals::received()?;
+    let ended = slots(&job, &mut signals, &talk).await;
+    let _ = tokio::time::timeout(LAST_WORD, job.client.settled()).await;
+    ended
+}
+
+async fn slots(
+    job: &Job,
+    signals: &mut mpsc::Receiver<Signal>,
+    talk: &impl Fn(&str),
+) -> Result<Signal, CronFailure> {
     let mut chance = SystemEntropy::new().chance();
     let mut wall = Wall::new(job.client.clock().clone());
     let mut looked = Looked::default();
     let mut in_vain = 0;
     loop {
-        let pause = match job.rule().due(looked.last, wall.now_ms()) {
+        let due = match job.rule().due(looked.last, wall.now_ms()) {
+            Due::At(_) if wall.is_old() => Due::Now(wall.now_ms()),
+            due => due,
+        };
+        let pause = match due {
             Due::At(slot) => wall.until(slot),
             Due::Never => return Err(CronFailure::NoSlot),
             Due::Now(slot) => {
-                match job.turn(slot, &mut wall, &mut signals, &talk).await {
+                let is_told = in_vain % TOLD == 0;
+                match job.turn(slot, &mut wall, signals, talk).await {
                     Ok(Turned::Signalled(signal)) => return Ok(signal),
-                    Ok(Turned::Known(known)) => (looked, in_vain) = (known, 0),
-                    Ok(Turned::Taken(known)) => (looked, in_vain) = (known, in_vain + 1),
+                    Ok(Turned::Known(known)) => {
+                        if looked.last.is_none() {
+                            job.tell_next(known.last, &wall, talk);
+                        }
+                        (looked, in_vain) = (known, 0);
+                    }
+                    Ok(Turned::Taken(known)) => {
+                        if in_vain > 0 && is_told && !known.runs {
+                            talk(&format!("{}: somebody else holds the lease; waiting", job.key));
+                        }
+                        (looked, in_vain) = (known, in_vain + 1);
+                    }
                     Err(CronFailure::Client(error)) if may_pass(&error) => {
-                        talk(&format!("{}: {error}; trying again", job.key));
+                        if is_told {
+                            talk(&format!("{}: {error}; trying again", job.key));
+                        }
                         in_vain += 1;
                     }
                     Err(failure) => return Err(failure),
@@ -70,7 +101,7 @@ pub async fn run(job: Job, talk: impl Fn(&str)) -> Result<Signal, CronFailure> {
                 pause(in_vain, &mut chance)
             }
         };
-        if let Some(signal) = rest(pause, &mut signals).await {
+        if let Some(signal) = rest(pause, signals).await {
             return Ok(signal);
         }
     }
@@ -86,7 +117,8 @@ fn pause(in_vain: u32, chance: &mut Chance) -> Duration {
 /// Whether a later call may succeed.
 fn may_pass(error: &ClientError) -> bool {
     match error {
-        ClientError::Refused(problem) => problem.status >= 429 && !error.is_no_permission(),
+        // A lease that ended between its grant and the run is `lease-lost`.
+        ClientError::Refused(problem) => problem.retryable || problem.status == 409,
         ClientError::Unreachable { .. } | ClientError::NoAnswer { .. } => true,
         ClientError::NotUnderstood { status, .. } => *status >= 500,
         _ => false,

@@ -1,9 +1,12 @@
 //! One turn of one host: it takes the lease of the key, and runs the program of the slot that is due.
 
-use std::{sync::Arc, time::SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use rustix::process::Signal;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::sleep};
 
 use super::{
     due::Due,
@@ -24,6 +27,9 @@ use crate::{
 /// The exit code that shells report for a program that was killed.
 const KILLED: u8 = 128 + 9;
 
+/// The pause before a write is sent again.
+const AGAIN: Duration = Duration::from_millis(250);
+
 /// What a host knows of the key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
@@ -31,6 +37,12 @@ pub struct Looked {
     pub last: Option<u64>,
     /// Whether a program runs.
     pub runs: bool,
+}
+
+impl Looked {
+    fn is_over(self, slot: u64) -> bool {
+        self.last.is_some_and(|last| last >= slot)
+    }
 }
 
 /// What came of a turn.
@@ -54,14 +66,17 @@ impl Job {
         talk: &impl Fn(&str),
     ) -> Result<Turned, CronFailure> {
         // Most hosts find that another one was faster. A look costs the store nothing.
-        let looked = self.look().await?;
-        if looked.last.is_some_and(|last| last >= slot) {
+        let before = self.look();
+        let looked = tokio::select! {
+            looked = before => looked?,
+            Some(signal) = ending(signals) => return Ok(Turned::Signalled(signal)),
+        };
+        if looked.is_over(slot) {
             return Ok(Turned::Known(looked));
         }
         if looked.runs {
             return Ok(Turned::Taken(looked));
         }
-        let sent_ms = wall.own_ms();
         let hold = Hold::key(&self.key).owner(&self.owner).ttl(self.ttl);
         let lease = tokio::select! {
             lease = self.client.hold(hold) => lease,
@@ -69,13 +84,16 @@ impl Job {
         };
         let lease = match lease {
             Ok(lease) => Arc::new(lease),
-            Err(ClientError::Refused(problem)) if problem.status == 409 => {
-                return self.look().await.map(Turned::Taken);
+            // Held, offered, cooling or being fenced.
+            Err(ClientError::Refused(problem)) if matches!(problem.status, 409 | 423) => {
+                let looked = self.look().await?;
+                let is_over = looked.is_over(slot);
+                return Ok(if is_over { Turned::Known(looked) } else { Turned::Taken(looked) });
             }
             Err(error) => return Err(error.into()),
         };
         if let Some(there_ms) = granted_at(&lease) {
-            wall.heard(sent_ms, there_ms);
+            wall.hear(there_ms);
         }
         let record = match Record::read(lease.value()) {
             Ok(record) => record,
@@ -121,16 +139,19 @@ impl Job {
         signals: &mut mpsc::Receiver<Signal>,
         talk: &impl Fn(&str),
     ) -> Result<Turned, CronFailure> {
-        let began = before.begins(slot, &self.owner, lease.token());
-        let value = began.to_value().map_err(CronFailure::Foreign)?;
-        let written =
-            self.client.heartbeat_with(&self.key, lease.lease_id(), Some(&value), None).await;
-        if let Err(error) = written {
-            self.give_back(lease, None, talk).await;
-            return Err(error.into());
-        }
         let dir = Arc::new(PrivateDir::new()?);
         let guardian = Guardian::start(&dir).await?;
+        let began = before.begins(slot, &self.owner, lease.token());
+        let stopped = tokio::select! {
+            written = self.write(lease, &began) => written.err().map(|error| Err(error.into())),
+            Some(signal) = ending(signals) => Some(Ok(Turned::Signalled(signal))),
+        };
+        if let Some(stopped) = stopped {
+            // It may have been written all the same. No program was started, so the slot is not over.
+            self.give_back(lease, Some(&before), talk).await;
+            guardian.finish().await;
+            return stopped;
+        }
         let tenancy = Tenancy::new(lease.clone(), &guardian, &dir, self.grace);
         let ran = self.supervised(&tenancy, &before, &began, signals, talk).await;
         let (exit, signal) = match ran {
@@ -145,20 +166,51 @@ impl Job {
                 talk(&format!("{}: {}", self.key, RunFailure::GuardianGone));
                 (Some(KILLED), None)
             }
-            Err(failure) => return Err(failure.into()),
+            Err(failure) => {
+                guardian.finish().await;
+                return Err(failure.into());
+            }
         };
         if let Some(exit) = exit {
-            let left = tenancy.lease_file.value().unwrap_or_else(|why| {
-                talk(&format!("{}: {why}", self.key));
-                None
-            });
-            let ended = began.ended(exit, left);
+            let ended = self.ended(began, exit, &tenancy, talk);
             talk(&format!("{}: the run of {} ended with {exit}", self.key, ended.slot()));
             self.give_back(lease, Some(&ended), talk).await;
         }
         guardian.finish().await;
         let known = Looked { last: Some(slot), runs: false };
         Ok(signal.map_or(Turned::Known(known), Turned::Signalled))
+    }
+
+    /// Writes that the slot has begun. Tries again as long as the lease is valid: the same write has the same effect.
+    async fn write(&self, lease: &Lease, began: &Record) -> Result<(), ClientError> {
+        let value = began.to_value();
+        loop {
+            let sent = self.client.heartbeat_with(&self.key, lease.lease_id(), Some(&value), None);
+            match sent.await {
+                Ok(_) => return Ok(()),
+                Err(error) if !lease.valid() || error.problem().is_some_and(|it| !it.retryable) => {
+                    return Err(error);
+                }
+                Err(_) => sleep(AGAIN).await,
+            }
+        }
+    }
+
+    /// What to write of a run that has ended.
+    fn ended(&self, began: Record, exit: u8, tenancy: &Tenancy, talk: &impl Fn(&str)) -> Record {
+        let left = tenancy.lease_file.value().unwrap_or_else(|why| {
+            talk(&format!("{}: {why}; the next run gets what the run before left", self.key));
+            None
+        });
+        let ended = began.clone().ended(exit, left);
+        if ended.fits() {
+            return ended;
+        }
+        talk(&format!(
+            "{}: what the program left is too long; the next run gets what the run before left",
+            self.key
+        ));
+        began.ended(exit, None)
     }
 
     async fn supervised(
@@ -172,13 +224,11 @@ impl Job {
         let servers = self.client.environment();
         let mut env = tenancy.lease_file.environment(&tenancy.lease, servers, false)?;
         env.push(("TENURE_SLOT".to_owned(), began.slot().into()));
-        if before.outcome.is_some() {
-            let last = before.to_value().unwrap_or_default();
-            env.push(("TENURE_LAST_RUN".to_owned(), last.into()));
-        }
-        if let Some(left) = before.result.as_ref().filter(|left| !left.contains('\0')) {
-            env.push(("TENURE_VALUE".to_owned(), left.into()));
-        }
+        // Empty, rather than what the environment of this command contains.
+        let last = before.outcome.map(|_| before.to_value()).unwrap_or_default();
+        env.push(("TENURE_LAST_RUN".to_owned(), last.into()));
+        let left = before.result.as_deref().filter(|left| !left.contains('\0'));
+        env.push(("TENURE_VALUE".to_owned(), left.unwrap_or_default().into()));
         let argv = self.command.clone();
         let task = Task { argv, env, stdin: false, limit_ms: None, leaves: false };
         supervise(tenancy, task, signals, talk).await
@@ -189,13 +239,9 @@ impl Job {
         if !lease.valid() {
             return;
         }
-        let value = record.map(Record::to_value).transpose().or_else(|why| {
-            talk(&format!("{}: {why}; the next run gets what the run before left", self.key));
-            record.map(|record| record.without_result().to_value()).transpose()
-        });
-        let released = match value {
-            Ok(Some(value)) => lease.release_with(&value).await,
-            Ok(None) | Err(_) => lease.release().await,
+        let released = match record {
+            Some(record) => lease.release_with(&record.to_value()).await,
+            None => lease.release().await,
         };
         if let Err(error) = released {
             talk(&format!("{}: not released, so it expires with its ttl: {error}", self.key));

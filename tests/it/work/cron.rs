@@ -154,10 +154,13 @@ async fn a_time_that_is_left_out_runs_when_the_clock_is_set_forward() {
     let environment = [(WALL_OFFSET, wall.to_str().expect("UTF-8"))];
     let server = Server::configured_in("", &environment);
     let args = ["--schedule", "30 2 * * *", "--timezone", "Europe/Berlin"];
-    let _hosts = ["wall", "wall"].map(|offset| host(&place, server.addr, &args, WRITES, offset));
+    let hosts = ["wall", "wall"].map(|offset| host(&place, server.addr, &args, WRITES, offset));
     assert_eq!(so_many(&place, 1).await, ["2026-03-29T01:00:00.000Z"]);
     // The whole day, and the next slot.
+    drop(hosts);
     std::fs::write(&wall, offset_to("2026-03-30T00:29:59Z")).expect("written");
+    tokio::time::sleep(ms(200)).await;
+    let _hosts = ["wall", "wall"].map(|offset| host(&place, server.addr, &args, WRITES, offset));
     let both = ["2026-03-29T01:00:00.000Z", "2026-03-30T00:30:00.000Z"];
     assert_eq!(so_many(&place, 2).await, both);
 }
@@ -197,6 +200,44 @@ async fn a_program_that_cannot_be_started_fails_and_the_next_slot_comes() {
     assert!(within(PATIENCE, async || last_run(server.addr).await["exit"] == 127).await);
     agent.signal(Signal::INT);
     assert_eq!(agent.over().await.code(), 130);
+}
+
+#[tokio::test]
+async fn a_standby_waits_for_the_lock_delay_of_a_host_that_died() {
+    let place = Place::new();
+    let server = Server::configured("[[policy]]\nprefix = \"k\"\nlock_delay = \"2s\"\n");
+    let line =
+        "echo begin $TENURE_SLOT >> $D/log; test -e $D/pid || { echo $$ > $D/pid; sleep 60; }";
+    let mut first = host(&place, server.addr, &["--every", "1s"], line, "none");
+    place.pid("pid").await;
+    let mut second = host(&place, server.addr, &["--every", "1s"], line, "none");
+    tokio::time::sleep(ms(300)).await;
+    first.signal(Signal::KILL);
+    let begun = so_many(&place, 3).await;
+    assert_eq!(begun.iter().collect::<BTreeSet<_>>().len(), begun.len(), "{begun:?}");
+    assert!(!second.has_ended());
+}
+
+#[tokio::test]
+async fn what_cannot_be_left_to_the_next_run_leaves_what_was_there() {
+    let (server, place) = (Server::start(), Place::new());
+    let line = "echo begin $TENURE_SLOT >> $D/log; echo \"$TENURE_VALUE\" >> $D/got; \
+                case $(wc -l < $D/log) in \
+                1) printf one > $TENURE_VALUE_FILE;; \
+                2) head -c 16300 /dev/zero | tr '\\0' x > $TENURE_VALUE_FILE;; \
+                3) mkfifo $TENURE_VALUE_FILE;; \
+                4) printf '\\377' > $TENURE_VALUE_FILE;; \
+                5) printf two > $TENURE_VALUE_FILE;; esac";
+    let mut agent = host(&place, server.addr, &["--every", "300ms"], line, "none");
+    let said = agent.said();
+    so_many(&place, 6).await;
+    assert!(within(PATIENCE, async || place.read("got").lines().count() >= 6).await);
+    let got = place.read("got");
+    assert_eq!(got.lines().take(6).collect::<Vec<_>>(), ["", "one", "one", "one", "one", "two"]);
+    let said = said.lock().expect("no panic").join("\n");
+    for why in ["too long", "is no file", "not UTF-8"] {
+        assert!(said.contains(why), "{why}: {said}");
+    }
 }
 
 #[tokio::test]
