@@ -39,12 +39,6 @@ pub struct Looked {
     pub runs: bool,
 }
 
-impl Looked {
-    fn is_over(self, slot: u64) -> bool {
-        self.last.is_some_and(|last| last >= slot)
-    }
-}
-
 /// What came of a turn.
 #[derive(Debug)]
 pub enum Turned {
@@ -66,12 +60,14 @@ impl Job {
         talk: &impl Fn(&str),
     ) -> Result<Turned, CronFailure> {
         // Most hosts find that another one was faster. A look costs the store nothing.
-        let before = self.look();
         let looked = tokio::select! {
-            looked = before => looked?,
+            looked = self.look() => looked?,
             Some(signal) = ending(signals) => return Ok(Turned::Signalled(signal)),
         };
-        if looked.is_over(slot) {
+        let is_over = |looked: Looked| looked.last.is_some_and(|last| last >= slot);
+        // Only a grant says what the coordinator's clock reads.
+        let hears = wall.is_old();
+        if is_over(looked) && !hears {
             return Ok(Turned::Known(looked));
         }
         if looked.runs {
@@ -87,8 +83,8 @@ impl Job {
             // Held, offered, cooling or being fenced.
             Err(ClientError::Refused(problem)) if matches!(problem.status, 409 | 423) => {
                 let looked = self.look().await?;
-                let is_over = looked.is_over(slot);
-                return Ok(if is_over { Turned::Known(looked) } else { Turned::Taken(looked) });
+                let is_known = is_over(looked) && !hears;
+                return Ok(if is_known { Turned::Known(looked) } else { Turned::Taken(looked) });
             }
             Err(error) => return Err(error.into()),
         };
