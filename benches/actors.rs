@@ -65,6 +65,7 @@ fn one(index: usize) -> AcquireOne {
         value: None,
         reclaim: false,
         allow_stale: false,
+        min_hold_ms: 0,
         wait_ms: 0,
         mark: None,
         session: None,

@@ -85,6 +85,7 @@ impl World {
             mark: None,
             session_ref: None,
             spec: None,
+            min_hold_ms: 0,
             place: false,
         };
         black_box(self.call(lease, Request::Acquire(Box::new(acquire))));
@@ -132,6 +133,7 @@ fn codec(criterion: &mut Criterion) {
         mark: None,
         session_ref: None,
         spec: None,
+        min_hold_ms: 0,
         place: false,
     };
     let effects = world.call(&mut lease, Request::Acquire(Box::new(grant)));

@@ -28,6 +28,11 @@ pub struct AcquireBody {
     /// begins.
     #[serde(default)]
     pub reclaim: bool,
+    /// For how long from the grant nobody else is granted the key, in milliseconds, even if the lease is released or
+    /// runs out. At most 86 400 000 (a day); 0, the default, means no such time. A transfer to a named successor and a
+    /// revocation end it.
+    #[serde(default)]
+    pub min_hold_ms: u64,
     /// A name for this request, 1 to 64 bytes. A call that repeats it finds its own grant, or learns that the grant has
     /// ended. A key remembers the last four request ids under which it was granted; a call with an older one counts as
     /// a new request.

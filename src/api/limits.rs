@@ -25,6 +25,9 @@ pub const MAX_POLL_MS: u64 = 60_000;
 /// The longest time between two deliveries of a stream of events, in milliseconds.
 pub const MAX_PACE_MS: u64 = 500;
 
+/// The longest minimum hold of a lease, in milliseconds: a day.
+pub const MAX_MIN_HOLD_MS: u64 = 86_400_000;
+
 /// The highest weight of a member of a pool.
 pub const MAX_WEIGHT: u32 = 1_000_000;
 /// The highest capacity that a member of a pool may declare, in keys.

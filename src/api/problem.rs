@@ -70,7 +70,7 @@ table! {
     UnknownHost "unknown-host" 421 "The host is unknown" FINAL,
     UpgradeRequired "upgrade-required" 426 "The path speaks WebSocket" FINAL,
     RequestIdReused "request-id-reused" 422 "The request_id was used for another request" FINAL,
-    Cooling "cooling" 423 "The lock-delay is not over" RETRY,
+    Cooling "cooling" 423 "The lock-delay or the minimum hold is not over" RETRY,
     Fencing "fencing" 423 "The last owner is being fenced" RETRY,
     Busy "busy" 429 "The key is busy" RETRY,
     RateLimited "rate-limited" 429 "There are too many calls" RETRY,

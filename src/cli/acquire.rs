@@ -56,6 +56,9 @@ pub struct AcquireArgs {
     /// If this owner already holds the lease, end that tenure and acquire the lease again
     #[arg(long, conflicts_with_all = ["any", "prefix"])]
     reclaim: bool,
+    /// For how long from the grant nobody else is granted the lease, even if it is released [default: 0s]
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with_all = ["any", "prefix"])]
+    min_hold: Option<Duration>,
     /// Idempotency key: a repeated call with the same id does not acquire twice [default: random]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
@@ -108,6 +111,7 @@ impl AcquireArgs {
             wait_ms,
             value: self.value.clone(),
             reclaim: self.reclaim.then_some(true),
+            min_hold_ms: self.min_hold.map(millis),
             request_id: Some(self.request_id()),
         }
     }

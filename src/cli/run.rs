@@ -41,6 +41,9 @@ pub struct RunArgs {
     /// With --key: value to store with the lease; the next owner can read it
     #[arg(long, conflicts_with_all = ["any", "pool"])]
     value: Option<String>,
+    /// With --key: for how long from the grant nobody else is granted the lease, even if the program ends earlier [default: 0s]
+    #[arg(long, value_name = "DURATION", value_parser = args::duration, conflicts_with_all = ["any", "pool"])]
+    min_hold: Option<Duration>,
     #[command(flatten)]
     terms: Terms,
 }
@@ -59,6 +62,9 @@ pub struct LockArgs {
     /// Value to store with the lease; the next owner can read it
     #[arg(long, conflicts_with = "slots")]
     value: Option<String>,
+    /// For how long from the grant nobody else is granted the lock, even if the program ends earlier [default: 0s]
+    #[arg(long, value_name = "DURATION", value_parser = args::duration, conflicts_with = "slots")]
+    min_hold: Option<Duration>,
     #[command(flatten)]
     terms: Terms,
 }
@@ -85,9 +91,9 @@ struct Terms {
 
 impl From<LockArgs> for RunArgs {
     fn from(lock: LockArgs) -> Self {
-        let LockArgs { key, slots, value, terms } = lock;
+        let LockArgs { key, slots, value, min_hold, terms } = lock;
         let any = (1..=slots.unwrap_or(0)).map(|slot| format!("{key}/{slot}")).collect();
-        Self { key: slots.is_none().then_some(key), any, pool: None, value, terms }
+        Self { key: slots.is_none().then_some(key), any, pool: None, value, min_hold, terms }
     }
 }
 
@@ -124,6 +130,7 @@ impl RunArgs {
         let Terms { owner, ttl, wait, .. } = &self.terms;
         let owner = owner.clone().unwrap_or_else(args::default_owner);
         let hold = hold.owner(owner).ttl(*ttl).wait(wait.unwrap_or_default());
+        let hold = hold.min_hold(self.min_hold.unwrap_or_default());
         match &self.value {
             Some(value) => hold.value(value),
             None => hold,
@@ -150,7 +157,13 @@ mod tests {
             command: vec!["true".into()],
         };
         let run = |slots| {
-            let lock = LockArgs { key: "k".into(), slots, value: None, terms: terms.clone() };
+            let lock = LockArgs {
+                key: "k".into(),
+                slots,
+                value: None,
+                min_hold: None,
+                terms: terms.clone(),
+            };
             let run = RunArgs::from(lock);
             (run.key, run.any)
         };

@@ -32,6 +32,9 @@ pub struct Acquire {
     /// Whether to end an earlier tenure of the same owner.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reclaim: Option<bool>,
+    /// For how long from the grant nobody else is granted the key, even if the lease is released.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_hold_ms: Option<u64>,
     /// A call that is repeated with the same id gets the same grant.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,

@@ -29,12 +29,14 @@ pub struct Hold {
     count: Option<Count>,
     value: Option<String>,
     reclaim: bool,
+    min_hold: Duration,
 }
 
 impl Hold {
     fn of(what: What) -> Self {
         let (wait, order, count) = (Duration::ZERO, Order::Random, None);
-        Self { what, owner: None, ttl: TTL, wait, order, count, value: None, reclaim: false }
+        let (value, reclaim, min_hold) = (None, false, Duration::ZERO);
+        Self { what, owner: None, ttl: TTL, wait, order, count, value, reclaim, min_hold }
     }
 
     /// This key and no other.
@@ -109,6 +111,12 @@ impl Hold {
         Self { reclaim, ..self }
     }
 
+    /// For one key: for how long from the grant nobody else is granted it, even if the lease is released or runs out.
+    #[must_use]
+    pub fn min_hold(self, min_hold: Duration) -> Self {
+        Self { min_hold, ..self }
+    }
+
     /// The key, if this is for one key.
     #[must_use]
     pub fn one_key(&self) -> Option<&str> {
@@ -131,7 +139,7 @@ impl Hold {
             }
             None => Owner {
                 owner: self.owner.clone().unwrap_or_else(nameless),
-                ttl_ms: Some(u64::try_from(self.ttl.as_millis()).unwrap_or(u64::MAX)),
+                ttl_ms: Some(millis(self.ttl)),
                 session: None,
             },
         };
@@ -141,6 +149,7 @@ impl Hold {
                 owner,
                 value: self.value.clone(),
                 reclaim: self.reclaim.then_some(true),
+                min_hold_ms: (!self.min_hold.is_zero()).then(|| millis(self.min_hold)),
                 ..Acquire::default()
             };
             return Ask { path: "acquire", body: json!(body) };
@@ -171,6 +180,11 @@ impl fmt::Display for Hold {
             What::Pool(pool) => write!(f, "a key of the pool {}", pool.escape_debug()),
         }
     }
+}
+
+/// A duration in whole milliseconds.
+pub(super) fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 pub(super) fn nameless() -> String {

@@ -13,7 +13,7 @@ use super::{
     error::ClientError,
     guarantee::{Deadline, Loss, Sent},
     handle::Client,
-    hold::Hold,
+    hold::{Hold, millis},
     keep,
     lease::Lease,
     session_state::SessionState,
@@ -109,10 +109,6 @@ impl SessionOptions {
         self.body.lock_delay_ms = Some(u32::try_from(lock_delay.as_millis()).unwrap_or(u32::MAX));
         self
     }
-}
-
-fn millis(span: Duration) -> u64 {
-    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// A session that a heartbeat in the background keeps, together with every lease acquired under it.

@@ -200,10 +200,12 @@ fn what_a_caller_asks_for_is_a_body_that_coordinators_take() {
         wait_ms: Some(2),
         value: Some("v".into()),
         reclaim: Some(true),
+        min_hold_ms: Some(3),
         request_id: Some("r".into()),
     };
     let body: AcquireBody = serde_json::from_value(serde_json::json!(one)).unwrap();
     assert_eq!((&*body.owner, body.ttl_ms, body.wait_ms, body.reclaim), ("w", Some(1), 2, true));
+    assert_eq!(body.min_hold_ms, 3);
     let any = AcquireAny {
         keys: vec!["k".into()],
         prefix: Some("k".into()),

@@ -2,7 +2,7 @@
 
 use super::{
     Manager,
-    checks::check_value,
+    checks::{check_min_hold, check_value},
     error::{AcquireError, CallError},
     unheard::Unheard,
     waiting::Waiting,
@@ -37,6 +37,8 @@ pub struct AcquireOne {
     pub mark: Option<(u128, u64)>,
     /// The session that keeps the lease. The session's ttl then replaces `ttl_ms`.
     pub session: Option<SessionId>,
+    /// For how long from the grant nobody else is granted the key, in milliseconds, even if the lease is released.
+    pub min_hold_ms: u64,
 }
 
 impl AcquireOne {
@@ -53,6 +55,7 @@ impl AcquireOne {
             wait_ms: 0,
             mark: None,
             session: None,
+            min_hold_ms: 0,
         }
     }
 }
@@ -152,6 +155,7 @@ impl Manager {
     /// Checks a request, and says it in the terms of the protocol.
     fn checked(&self, one: &AcquireOne, received: Moment) -> Result<Acquire, CallError> {
         check_value(one.value.as_deref())?;
+        check_min_hold(one.min_hold_ms)?;
         self.check_named("key", &one.key)?;
         Ok(Acquire {
             value: one.value.clone(),
@@ -159,6 +163,7 @@ impl Manager {
             allow_stale: one.allow_stale,
             wait_until: self.check_wait(one.wait_ms, received)?,
             mark: one.mark,
+            min_hold_ms: one.min_hold_ms,
             ..self.request(&one.owner, one.ttl_ms)
         })
     }
@@ -175,6 +180,7 @@ impl Manager {
             grant_nonce: self.coordinator.entropy.nonce(),
             mark: None,
             session_ref: None,
+            min_hold_ms: 0,
             spec: None,
             place: false,
         }

@@ -6,7 +6,10 @@ use super::{
     Manager,
     error::{CallError, Invalid},
 };
-use crate::lease::{Key, Moment, Policy, TtlBounds};
+use crate::{
+    api::limits::MAX_MIN_HOLD_MS,
+    lease::{Key, Moment, Policy, TtlBounds},
+};
 
 /// The longest value of a key, in bytes of UTF-8.
 pub const MAX_VALUE_BYTES: usize = 16 * 1024;
@@ -20,6 +23,15 @@ pub(crate) fn check_value(value: Option<&str>) -> Result<(), Invalid> {
         }),
         _ => Ok(()),
     }
+}
+
+/// Checks that a minimum hold is at most [`MAX_MIN_HOLD_MS`].
+pub(crate) fn check_min_hold(min_hold_ms: u64) -> Result<(), Invalid> {
+    if min_hold_ms <= MAX_MIN_HOLD_MS {
+        return Ok(());
+    }
+    let detail = format!("is {min_hold_ms}; it must be at most {MAX_MIN_HOLD_MS}");
+    Err(Invalid { field: "min_hold_ms", detail })
 }
 
 impl Manager {

@@ -17,6 +17,7 @@ use tenure::{clock::Chance, lease::Mutant};
 
 use super::{
     dice::Dice,
+    plain::HELD_LONG,
     plan::{Fault, Plan, plan},
     rules,
     run::{Trial, fence_blocks, try_out},
@@ -78,6 +79,7 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
         Mutant::FailedFenceOpens => keys("f/") && fence_blocks(plan),
         Mutant::FenceNotTakenOver => (keys("f/") || keys("g/")) && crashes(),
         Mutant::LockDelaySkipped => keys("d/"),
+        Mutant::MinimumHoldCut => keys(HELD_LONG),
         Mutant::HandoverCutsPromises | Mutant::RevokeCutsPromises => {
             plan.admin_every < Duration::from_secs(5)
         }

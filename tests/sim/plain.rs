@@ -13,9 +13,14 @@ use super::{
     history::Op,
     net::Unheard,
     session,
+    time::{MS, SECOND},
     worker::{Answer, Held, Worker},
 };
 
+/// Every grant of a key with this prefix has a minimum hold…
+pub const HELD_LONG: &str = "h/";
+/// …of this length, in nanoseconds.
+pub const MIN_HOLD: u64 = 4 * SECOND;
 /// How often a call is repeated whose answer was lost.
 const REPEATS: usize = 5;
 
@@ -55,6 +60,11 @@ pub fn a_ttl(me: &Worker) -> u64 {
     me.draw(|chance| *chance.pick(&me.arena.plan.ttls))
 }
 
+/// The minimum hold of every grant of this key.
+pub fn min_hold(key: &Key) -> u64 {
+    if key.as_str().starts_with(HELD_LONG) { MIN_HOLD / MS } else { 0 }
+}
+
 fn a_wait(me: &Worker) -> u64 {
     me.draw(|chance| *chance.pick(&me.arena.plan.waits))
 }
@@ -78,12 +88,14 @@ pub async fn ask_until_settled(me: &Worker, op: Op, name: &str, ask: &Ask) -> Op
 }
 
 async fn acquire(me: &Worker) -> Option<Held> {
+    let key = a_key(me);
     let one = AcquireOne {
         wait_ms: a_wait(me),
         mark: mark(me),
         value: me.per_mille(200).then(|| me.name.as_str().into()),
         reclaim: me.per_mille(100),
-        ..AcquireOne::new(a_key(me), me.owner.clone(), a_ttl(me))
+        min_hold_ms: min_hold(&key),
+        ..AcquireOne::new(key, me.owner.clone(), a_ttl(me))
     };
     let key = one.key.clone();
     let answer = ask_until_settled(me, Op::Acquire, key.as_str(), &Ask::Acquire(one)).await?;
@@ -112,6 +124,8 @@ pub fn candidates(me: &Worker) -> Candidates {
     }
     let mut keys = me.arena.plan.keys.clone();
     me.draw(|chance| chance.shuffle(&mut keys));
+    // An acquire-any names no minimum hold.
+    keys.retain(|key| min_hold(key) == 0);
     keys.truncate(1 + me.draw(|chance| chance.index(6)));
     Candidates::Keys(keys)
 }

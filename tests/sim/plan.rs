@@ -142,7 +142,7 @@ pub fn plan(seed: u64) -> Plan {
     let ttls = (0..3).map(|_| base + dice.between(0, base / 2)).collect();
     let calm = dice.between(12, 24) * SECOND;
     let stop = calm + dice.between(3, 6) * SECOND;
-    let prefixes = ["a/", "a/", "f/", "g/", "d/", "p/"];
+    let prefixes = ["a/", "a/", "f/", "g/", "d/", "h/", "p/"];
     let kinds = dice.index(prefixes.len()) + 1;
     let keys: Vec<Key> = (0..keys)
         .map(|n| {

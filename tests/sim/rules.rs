@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
     history::{self, Event, Limits, Line, Report},
+    plain::{HELD_LONG, MIN_HOLD},
     run::run,
     time::SECOND,
     worker::SETTLED,
@@ -18,6 +19,8 @@ pub struct Breach {
 
 /// A change may be on its way to a subscriber for so long.
 pub const UNHEARD: u64 = 6 * SECOND;
+/// The least that a minimum hold lasts while clocks run at different rates.
+const SHORTEST_HOLD: u64 = MIN_HOLD / 100 * 98;
 /// Ends that the owner did not ask for: a key that is fenced before a grant names its fences with each of them.
 const UNWILLING: [&str; 4] = ["expired", "session-ended", "revoked", "reclaimed"];
 
@@ -62,6 +65,40 @@ fn check(lines: &[Line]) -> Vec<Breach> {
                 }
             }
             "cooled" | "fence-skipped" => drop(shut.remove(key.as_str())),
+            _ => {}
+        }
+    }
+    breaches
+}
+
+/// Every grant of a key under `h/` has a minimum hold: before it is over, nobody else is granted the key, unless an
+/// administrator revoked the tenure, or its holder handed it over.
+fn check_held(lines: &[Line]) -> Vec<Breach> {
+    let mut held: BTreeMap<&str, (u64, u64, &str)> = BTreeMap::new();
+    let mut breaches = Vec::new();
+    for line in lines {
+        if matches!(&line.event, Event::Fault { fault, .. } if fault.starts_with("regress")) {
+            return breaches;
+        }
+        let Event::Committed { key, kind, token, owner, .. } = &line.event else { continue };
+        if !key.starts_with(HELD_LONG) {
+            continue;
+        }
+        match kind.as_str() {
+            "granted" => match held.insert(key, (*token, line.t, owner)) {
+                // A tenure that was revived began when it was granted.
+                Some(same) if same.0 == *token => drop(held.insert(key, same)),
+                Some((last, at, by)) if by != owner && line.t < at + SHORTEST_HOLD => {
+                    let text = format!(
+                        "{key}: token {last} was granted at {at} ns, and token {token} to another \
+                         owner at {} ns",
+                        line.t
+                    );
+                    breaches.push(Breach { rule: "minimum-hold", text });
+                }
+                _ => {}
+            },
+            "revoked" | "transferred" => drop(held.remove(key.as_str())),
             _ => {}
         }
     }
@@ -152,6 +189,7 @@ pub fn judge(lines: Vec<Line>, blocks: bool) -> (Report, Vec<Breach>) {
     let limits = Limits { calls_after_calm: SETTLED, ..Limits::default() };
     let mut report = history::check_within(&lines, &limits);
     let mut breaches = check(&lines);
+    breaches.extend(check_held(&lines));
     if whole {
         breaches.extend(check_heard(&lines));
         breaches.extend(blocks.then(|| check_blocked(&lines)).into_iter().flatten());

@@ -9,7 +9,7 @@ use super::{
     ask::{Ask, Got},
     dice::Dice,
     history::{IN_DOUBT, Op},
-    plain::{a_key, a_ttl, ask_until_settled, candidates, release},
+    plain::{a_key, a_ttl, ask_until_settled, candidates, min_hold, release},
     time::MS,
     worker::{Answer, Held, Worker},
 };
@@ -107,11 +107,13 @@ impl Session<'_> {
             };
             (Op::AcquireAny, String::new(), Ask::Any(any))
         } else {
+            let key = a_key(me);
             let one = AcquireOne {
                 session: Some(self.id),
                 wait_ms,
                 mark,
-                ..AcquireOne::new(a_key(me), me.owner.clone(), self.ttl_ms)
+                min_hold_ms: min_hold(&key),
+                ..AcquireOne::new(key, me.owner.clone(), self.ttl_ms)
             };
             (Op::Acquire, one.key.as_str().to_owned(), Ask::Acquire(one))
         };

@@ -164,17 +164,12 @@ pub fn read_acquire(caller: &Caller, body: &AcquireBody) -> Result<AcquireOne, P
     let has_value = [u8::from(body.value.is_some()), u8::from(body.reclaim)];
     let (ttl_ms, session) = kept_by(caller, body.ttl_ms, body.session.as_deref())?;
     let proof = body.session.as_deref().unwrap_or_default();
-    let mark = mark(
-        caller,
-        body.request_id.as_deref(),
-        &[
-            body.owner.as_bytes(),
-            &ttl_ms.to_le_bytes(),
-            &has_value,
-            value.as_bytes(),
-            proof.as_bytes(),
-        ],
-    )?;
+    let (ttl, min_hold) = (ttl_ms.to_le_bytes(), body.min_hold_ms.to_le_bytes());
+    let parts: [&[u8]; 6] =
+        [body.owner.as_bytes(), &ttl, &has_value, value.as_bytes(), proof.as_bytes(), &min_hold];
+    // A coordinator that does not know minimum holds must find the same digest for a call without one.
+    let parts = if body.min_hold_ms == 0 { &parts[..5] } else { &parts };
+    let mark = mark(caller, body.request_id.as_deref(), parts)?;
     Ok(AcquireOne {
         key: caller.held_key(&body.key)?,
         owner: caller.owner("owner", &body.owner)?,
@@ -185,6 +180,7 @@ pub fn read_acquire(caller: &Caller, body: &AcquireBody) -> Result<AcquireOne, P
         wait_ms: body.wait_ms,
         mark,
         session,
+        min_hold_ms: body.min_hold_ms,
     })
 }
 

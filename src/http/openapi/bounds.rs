@@ -13,7 +13,8 @@ use utoipa::{
 use crate::{
     api::limits::{
         CHECK_FAIL_AFTER, CHECK_INTERVAL_MS, CHECK_TIMEOUT_MS, MAX_BATCH, MAX_CAPACITY,
-        MAX_CHECK_ADDRESS_BYTES, MAX_CHECK_URL_BYTES, MAX_REQUEST_ID_BYTES, MAX_TOKEN, MAX_WEIGHT,
+        MAX_CHECK_ADDRESS_BYTES, MAX_CHECK_URL_BYTES, MAX_MIN_HOLD_MS, MAX_REQUEST_ID_BYTES,
+        MAX_TOKEN, MAX_WEIGHT,
     },
     lease::{MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES, MAX_PIN_BYTES},
     manager::{MAX_CANDIDATES, MAX_PROGRESS_BYTES, MAX_REASON_BYTES, MAX_VALUE_BYTES},
@@ -43,7 +44,7 @@ const LEASE_ID: &str = "^[0-9a-fA-F]{32}$";
 const SESSION_ID: &str = "^[0-9a-f]{32}[0-9a-fA-F]{32}$";
 
 /// Each bound of a field, and the schemas that have it.
-const BOUNDS: [(&str, Bound, &[&str]); 30] = [
+const BOUNDS: [(&str, Bound, &[&str]); 31] = [
     ("address", Bound::ShortForm(MAX_CHECK_ADDRESS_BYTES, ":[0-9]+$"), &["CheckSpec"]),
     ("after", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("by", Bound::Name(MAX_PIN_BYTES), &["PinBody"]),
@@ -59,6 +60,7 @@ const BOUNDS: [(&str, Bound, &[&str]); 30] = [
     ("lease_id", Bound::Form(LEASE_ID), &["HeartbeatBody", "ReleaseBody", "TransferBody"]),
     ("leases", Bound::Items(0..=MAX_BATCH), &["BatchBody"]),
     ("lock_delay_ms", Bound::Number(wide(0..=MAX_LOCK_DELAY_MS)), &["SessionBody"]),
+    ("min_hold_ms", Bound::Number(0..=MAX_MIN_HOLD_MS), &["AcquireBody"]),
     ("owner", Bound::Name(MAX_OWNER_BYTES), &["AcquireBody", "AcquireAnyBody"]),
     ("owner", Bound::Name(MAX_OWNER_BYTES), &["DrainBody", "SessionBody"]),
     ("prefix", Bound::Bytes(0..=MAX_KEY_BYTES), &["AcquireAnyBody"]),

@@ -174,7 +174,7 @@ impl Problem {
                     || Code::Cooling.title().to_owned(),
                     |(_, key, view)| {
                         let left = view.expires_in_ms.unwrap_or(0);
-                        format!("the last tenure of {key:?} ended without its owner's consent; the key opens in {left} ms")
+                        format!("the last tenure of {key:?} is over, but the key is still shut; it opens in {left} ms")
                     },
                 );
                 let problem = Self::of(Code::Cooling, detail);

@@ -86,12 +86,12 @@ impl Peer {
         self.reaches(Rules::a_dead_nodes_promises_end_at(self.record.until, ttl, floor))
     }
 
-    /// When, on this node's clock, the time span in the record has passed on the writer's clock, whether the writer is
-    /// alive or not.
-    pub(in crate::lease) fn span_end(&self, record: &Record) -> Moment {
+    /// When, on this node's clock, the time for which the record shuts the key to others has passed on the writer's
+    /// clock, whether the writer is alive or not.
+    pub(in crate::lease) fn shut_end(&self, record: &Record) -> Moment {
         if self.record.unseen {
             return Moment::NEVER;
         }
-        self.reaches(record.written + Duration::from_millis(record.span_ms()))
+        self.reaches(record.written + Duration::from_millis(record.shut_ms()))
     }
 }

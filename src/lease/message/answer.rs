@@ -75,7 +75,7 @@ pub enum Refusal {
     Held,
     /// The owner that the caller names already holds the key.
     HeldByYou,
-    /// The last tenure ended, and the lock-delay is not over.
+    /// The last tenure ended, and the lock-delay or its minimum hold is not over.
     Cooling,
     /// The last tenure ended, and a fence is not confirmed yet.
     Fencing,

@@ -69,6 +69,8 @@ pub struct Acquire {
     /// The session that will keep the lease. The sender checks that the session is alive before it sends this call, and
     /// again before it tells the caller of the grant. The answer itself promises nothing.
     pub session_ref: Option<SessionRef>,
+    /// For how long from the grant nobody else is granted the key, in milliseconds, even if the lease is released.
+    pub min_hold_ms: u64,
     /// What the session specified, when this is a session's key.
     pub spec: Option<Box<SessionSpec>>,
     /// This is a place in the queue for a caller at another node. When its turn comes, the key is offered to the owner,

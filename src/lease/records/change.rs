@@ -33,7 +33,7 @@ pub enum ChangeKind {
     FenceFailed,
     /// An administrator skipped the fences that were not confirmed.
     FenceSkipped,
-    /// The lock-delay is over.
+    /// The lock-delay, or the minimum hold, is over.
     Cooled,
     /// The holder was asked to hand the lease over.
     HandoverRequested,

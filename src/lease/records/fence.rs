@@ -52,7 +52,8 @@ impl Fence {
 /// The pending fences and the lock-delay that an ended tenure left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FencesAndDelay {
-    /// The lock-delay: how long the key stays shut, in milliseconds from `written` or from the restart after it.
+    /// How long the key stays shut to others, in milliseconds from `written` or from the restart after it: the
+    /// lock-delay, or while the key is held, the rest of its minimum hold.
     pub cooling_ms: u64,
     /// Fences that are not confirmed, oldest first.
     pub fences: Vec<Fence>,

@@ -258,12 +258,29 @@ impl Record {
     /// home node.
     #[must_use]
     pub fn span_ms(&self) -> u64 {
+        if self.state == KeyState::Held {
+            return self.floor_ms;
+        }
         let offer = self.offer.as_ref().map_or(0, |offer| offer.span_ms);
         let cooling = self
             .fences_and_delay
             .as_ref()
             .map_or(0, |fences_and_delay| fences_and_delay.cooling_ms);
         self.floor_ms.max(offer).max(cooling)
+    }
+
+    /// How long the key stays shut to others, in milliseconds from `written`: the rest of the minimum hold of a tenure,
+    /// or the time for which the record's state lasts.
+    #[must_use]
+    pub fn shut_ms(&self) -> u64 {
+        if self.state == KeyState::Held { self.cooling_ms() } else { self.span_ms() }
+    }
+
+    /// Whether this record, which follows `before`, grants the key with a minimum hold.
+    #[must_use]
+    pub(in crate::lease) fn begins_minimum_hold(&self, before: &Self) -> bool {
+        let granted = |record: &Self| record.tenure.as_ref().map(|tenure| tenure.grant_nonce);
+        self.state == KeyState::Held && self.cooling_ms() > 0 && granted(self) != granted(before)
     }
 
     /// The token of the present tenure, or of the last one; 0 for a key that was never held.
@@ -296,6 +313,16 @@ impl Record {
         self.fences_and_delay.as_ref().map_or(0, |fences_and_delay| fences_and_delay.cooling_ms)
     }
 
+    /// Sets the time for which nobody else is granted the key, in milliseconds from `written`: the lock-delay of an
+    /// ended tenure, or the rest of the minimum hold of the present one.
+    pub(in crate::lease) fn shut_for(&mut self, span_ms: u64) {
+        if span_ms > 0 {
+            self.fences_and_delay.get_or_insert_default().cooling_ms = span_ms;
+        } else {
+            self.cool();
+        }
+    }
+
     pub(in crate::lease) fn cool(&mut self) {
         if let Some(left) = &mut self.fences_and_delay {
             left.cooling_ms = 0;
@@ -303,11 +330,12 @@ impl Record {
         self.fences_and_delay.take_if(|left| left.fences.is_empty());
     }
 
-    /// R11: the tenure goes on and must not be fenced.
+    /// R11: the tenure goes on and must not be fenced. What is left of its lock-delay may be its minimum hold, so that
+    /// is kept.
     pub(in crate::lease) fn cancel_fences(&mut self, token: Token) {
         if let Some(left) = &mut self.fences_and_delay {
             left.fences.retain(|fence| fence.token != token);
         }
-        self.cool();
+        self.shut_for(self.cooling_ms());
     }
 }

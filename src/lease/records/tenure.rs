@@ -16,7 +16,7 @@ pub enum KeyState {
     Offered,
     /// The last tenure ended, and a fence is not confirmed yet.
     Fencing,
-    /// The last tenure ended, and the lock-delay is not over.
+    /// The last tenure ended, and the lock-delay or its minimum hold is not over.
     Cooling,
 }
 

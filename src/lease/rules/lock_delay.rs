@@ -1,4 +1,4 @@
-//! Lock-delay: how long a key stays shut after its tenure ended.
+//! Lock-delay and minimum hold: how long a key stays shut after its tenure ended.
 
 use super::mutant::{Mutant, Rules};
 use crate::lease::records::ChangeKind;
@@ -14,5 +14,13 @@ impl Rules {
             ChangeKind::SessionEnded => session_ms.unwrap_or(policy_ms).into(),
             _ => 0,
         }
+    }
+
+    /// Minimum hold: a key whose tenure ends before it is over stays shut for the rest of it, `left_ms`. That does not
+    /// hold for a key that its holder offers to a successor by name, or whose tenure an administrator revoked.
+    #[must_use]
+    pub fn a_minimum_hold_outlasts(self, end: ChangeKind, is_offered: bool, left_ms: u64) -> u64 {
+        let ordered = is_offered || end == ChangeKind::Revoked;
+        if ordered || self.breaks(Mutant::MinimumHoldCut) { 0 } else { left_ms }
     }
 }

@@ -99,6 +99,8 @@ mutants! {
         RevivalAfterFence,
         /// The lock-delay after an expiry or after the end of a session is left out.
         LockDelaySkipped,
+        /// The minimum hold ends with its tenure.
+        MinimumHoldCut,
         /// R2: a holder that was asked to hand over and is then revoked loses the lease before its last promise ran
         /// out.
         HandoverCutsPromises,

@@ -53,7 +53,7 @@ impl<C> Lease<C> {
 impl Record {
     /// The same for a record, in a model where all clocks show the same time.
     pub fn age(self: &mut Arc<Self>, by: Duration, oldest: Moment) {
-        let counts = self.span_ms() > 0;
+        let counts = self.span_ms() > 0 || self.shut_ms() > 0;
         let written = if counts { (self.written - by).max(oldest) } else { oldest };
         if written != self.written {
             Arc::make_mut(self).written = written;

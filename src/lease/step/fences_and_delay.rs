@@ -21,7 +21,11 @@ impl<C: Caller> Lease<C> {
         }
         let policy = env.context.policies.of(env.key.as_str());
         let own = ended.session_ref.as_ref().and_then(|session_ref| session_ref.lock_delay_ms);
-        let cooling_ms = env.context.rules.a_key_cools_for(kind, policy.lock_delay_ms, own);
+        let rules = env.context.rules;
+        let (offered, held_ms) = (record.offer.is_some(), record.cooling_ms());
+        let shut_ms = rules
+            .a_key_cools_for(kind, policy.lock_delay_ms, own)
+            .max(rules.a_minimum_hold_outlasts(kind, offered, held_ms));
         if let Some(plan) = env.context.rules.an_end_is_fenced_by(policy, kind) {
             let fence = Fence {
                 token: self.token,
@@ -36,11 +40,9 @@ impl<C: Caller> Lease<C> {
             };
             record.fences_and_delay.get_or_insert_default().fences.push(fence);
         }
-        if cooling_ms > 0 {
-            record.fences_and_delay.get_or_insert_default().cooling_ms = cooling_ms;
-        }
         let previous = Some((ended.owner.clone(), self.token));
         let session = ended.session_ref.as_ref().map(|session_ref| session_ref.session);
+        record.shut_for(shut_ms);
         settle_state(record);
         if record.state == KeyState::Fencing {
             record.seq += 1;

@@ -188,7 +188,7 @@ fn install(record: &mut Record, acquire: &Acquire, token: Token, env: &Env<'_>) 
     record.revocation = None;
     record.handover = None;
     record.floor_ms = 0;
-    record.cool();
+    record.shut_for(acquire.min_hold_ms);
     record.tenure = Some(Tenure {
         grant_nonce: acquire.grant_nonce,
         owner: acquire.owner.clone(),

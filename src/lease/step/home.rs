@@ -49,6 +49,9 @@ impl<C: Caller> Lease<C> {
         self.home = Home::Gone;
         self.have_reordered(out);
         (self.promised, self.floor, self.opens_at) = (Moment::ZERO, end, end);
+        if self.record.state == KeyState::Held && self.record.shut_ms() > 0 {
+            self.opens_at = end.max(gone.shut_end(&self.record));
+        }
     }
 
     /// When every promise that a home node that is gone made under this record has run out.
@@ -73,10 +76,12 @@ impl<C: Caller> Lease<C> {
             // R6: the home node of such a lease promises nothing.
             self.floor = Moment::ZERO;
         }
-        if let (KeyState::Cooling | KeyState::Offered, Some(peer)) = (self.record.state, peer) {
-            // No home node can lengthen a lock-delay or an offer: it is over for every node at one instant. No change
-            // says that an offer lapsed.
-            self.opens_at = peer.span_end(&self.record);
+        let passes = matches!(self.record.state, KeyState::Cooling | KeyState::Offered);
+        let held = self.record.state == KeyState::Held && self.record.shut_ms() > 0;
+        if let (true, Some(peer)) = (passes || held, peer) {
+            // No home node can lengthen a lock-delay, an offer or a minimum hold: it is over for every node at one
+            // instant. No change says that an offer lapsed.
+            self.opens_at = peer.shut_end(&self.record);
         }
     }
 

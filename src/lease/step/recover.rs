@@ -124,8 +124,9 @@ impl<C: Caller> Lease<C> {
                 if matches!(
                     self.record.state,
                     KeyState::Offered | KeyState::Cooling | KeyState::Fencing
-                ) {
-                    let span = Duration::from_millis(self.record.span_ms());
+                ) || self.record.shut_ms() > 0
+                {
+                    let span = Duration::from_millis(self.record.shut_ms());
                     self.opens_at = Rules::a_span_is_over_at(from, span);
                 }
                 self.inquire_session(out);

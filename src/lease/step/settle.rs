@@ -79,7 +79,7 @@ impl<C: Caller> Lease<C> {
         env: &mut Env<'_>,
         out: &mut Effects<C>,
     ) {
-        self.record = flight.write.record;
+        let before = std::mem::replace(&mut self.record, flight.write.record);
         self.revision = revision;
         self.settled_on(env);
         self.reckon(env, out);
@@ -93,11 +93,13 @@ impl<C: Caller> Lease<C> {
             let late = u64::try_from(late).unwrap_or(u64::MAX);
             out.push(Effect::Alarm(Alarm::EndedLate(late)));
         }
-        // Only the write that makes the offer or begins the lock-delay starts it; a pin does not.
-        if flight.ends && self.record.tenure.is_none() {
-            self.opens_at = env.now + Duration::from_millis(self.record.span_ms());
+        // Only the write that makes the offer, begins the lock-delay or grants the key starts the time for which the
+        // key is shut to others; a pin does not.
+        let ended = flight.ends && self.record.tenure.is_none();
+        if ended || self.record.begins_minimum_hold(&before) {
+            self.opens_at = env.now + Duration::from_millis(self.record.shut_ms());
         }
-        if flight.ends && self.record.tenure.is_none() {
+        if ended {
             self.promised = Moment::ZERO;
             self.floor = Moment::ZERO;
         }

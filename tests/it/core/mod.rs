@@ -15,6 +15,7 @@ mod forget;
 mod handover;
 mod harness;
 mod heartbeat;
+mod min_hold;
 mod mutants;
 mod nodes;
 mod pin;

@@ -44,6 +44,7 @@
 //! | grant while a fence is not confirmed | `grant_while_fencing_is_noticed`, `model`, `whole` |
 //! | revival after a fence | `revival_after_fence_is_noticed`, `model` |
 //! | lock-delay skipped on expiry | `lock_delay_skipped_is_noticed`, `model` |
+//! | minimum hold that ends with its tenure | `minimum_hold_cut_is_noticed`, `model` |
 //! | client counts from the reply | `model`: `a_client_that_counts_from_the_reply_is_found` |
 //! | window left open after sending release | `model`: `a_client_whose_window_stays_open_after_its_release_is_found` |
 
@@ -147,6 +148,11 @@ fn revival_after_fence_is_noticed() {
 #[test]
 fn lock_delay_skipped_is_noticed() {
     noticed(Mutant::LockDelaySkipped, &["lock-delay"]);
+}
+
+#[test]
+fn minimum_hold_cut_is_noticed() {
+    noticed(Mutant::MinimumHoldCut, &["minimum hold"]);
 }
 
 /// How many of two keys one registration on both is granted.

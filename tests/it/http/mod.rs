@@ -29,6 +29,7 @@ mod history;
 mod inspect;
 mod keys;
 mod lock_delay;
+mod min_hold;
 mod overload;
 mod policies;
 mod policy_keys;

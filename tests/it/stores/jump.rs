@@ -43,6 +43,7 @@ async fn held(manager: &Manager) -> LeaseId {
         value: None,
         reclaim: false,
         allow_stale: false,
+        min_hold_ms: 0,
         wait_ms: 0,
         mark: None,
         session: None,

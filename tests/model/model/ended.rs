@@ -2,7 +2,7 @@
 
 use tenure::lease::{ChangeKind, FenceRun, Moment, Token, WriteEffect};
 
-use super::{After, NOW, TICK_MS, client::aged, world::Broken};
+use super::{After, MIN_HOLD_MS, NOW, TICK_MS, client::aged, world::Broken};
 use crate::harness::ms;
 
 /// The fence or the lock-delay of the tenure that ended last.
@@ -59,6 +59,7 @@ impl Ended {
                     }
                     self.durable = true;
                 }
+                ChangeKind::Granted if revived && after == After::MinimumHold => {}
                 ChangeKind::Granted if revived => {
                     if self.fenced == Some(change.token) {
                         broken = Some(Broken::Unfenced);
@@ -73,6 +74,9 @@ impl Ended {
                         broken = Some(Broken::TooEarly);
                     }
                     (self.fenced, self.shut, self.was_shut) = (None, Moment::ZERO, false);
+                    if after == After::MinimumHold {
+                        (self.shut, self.was_shut) = (NOW + ms(MIN_HOLD_MS), true);
+                    }
                 }
                 _ => {}
             }

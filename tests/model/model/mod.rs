@@ -24,6 +24,8 @@ use crate::{
 const NOW: Moment = Moment(3_600_000_000_000);
 /// One step of time; a ttl is two.
 const TICK_MS: u64 = 1_000;
+/// The minimum hold of each grant, where there is one: a tick longer than the ttl.
+const MIN_HOLD_MS: u64 = 3 * TICK_MS;
 /// How long ago no longer matters.
 const OLDEST: Moment = Moment(NOW.0 - 2 * TICK_MS * 1_000_000);
 
@@ -57,6 +59,8 @@ enum After {
     Fence,
     /// A lock-delay of one tick.
     LockDelay,
+    /// The rest of a minimum hold: one tick longer than the ttl.
+    MinimumHold,
 }
 
 struct OneKey {
@@ -77,7 +81,7 @@ impl OneKey {
         model.after = after;
         model.bounds = Bounds { writes: 5, attempts: [1, 1], ..model.bounds };
         model.context.policies = match after {
-            After::Nothing => ruled(0, None),
+            After::Nothing | After::MinimumHold => ruled(0, None),
             After::Fence => ruled(0, Some(before_grant(&["x"]))),
             After::LockDelay => ruled(TICK_MS as u32, None),
         };
@@ -122,7 +126,7 @@ impl Small for OneKey {
             Property::always("I5 nobody is granted before the fence", |_, w: &World| {
                 w.broken != Some(Broken::Unfenced)
             }),
-            Property::always("lock-delay before the next grant", |_, w: &World| {
+            Property::always("lock-delay or minimum hold before the next grant", |_, w: &World| {
                 w.broken != Some(Broken::TooEarly)
             }),
             Property::sometimes("a hand-off by release", |_, w: &World| {
@@ -174,6 +178,11 @@ fn every_reachable_state_keeps_the_promises_with_a_lock_delay() {
 }
 
 #[test]
+fn every_reachable_state_keeps_the_promises_with_a_minimum_hold() {
+    hold(OneKey::with(After::MinimumHold, None));
+}
+
+#[test]
 fn broken_rules_of_the_core_are_found() {
     let rules = [
         (Mutant::RestartWithEmptyPromises, "I1"),
@@ -210,6 +219,7 @@ fn broken_rules_of_fences_and_lock_delays_are_found() {
         (After::Fence, Mutant::GrantWhileFencing, "I5"),
         (After::Fence, Mutant::RevivalAfterFence, "I5"),
         (After::LockDelay, Mutant::LockDelaySkipped, "lock-delay"),
+        (After::MinimumHold, Mutant::MinimumHoldCut, "lock-delay"),
     ];
     for (after, mutant, broken) in rules {
         let found = failures(OneKey::with(after, Some(mutant)));

@@ -9,7 +9,7 @@ use tenure::lease::{
 };
 
 use super::{
-    Bounds, NOW, OLDEST, OneKey, TICK_MS,
+    After, Bounds, MIN_HOLD_MS, NOW, OLDEST, OneKey, TICK_MS,
     caller::Number,
     client::{At, Client, Kind, Told, aged},
     ended::Ended,
@@ -241,7 +241,9 @@ impl World {
             (Kind::Release, Some(proof)) => release(proof),
             _ => {
                 let id = u128::from(client.number(me, Kind::Acquire).0 - client.attempts);
-                let ask = acquire(["a", "b"][me]).ttl_ms(2 * TICK_MS).id(id, 0);
+                let min_hold = if model.after == After::MinimumHold { MIN_HOLD_MS } else { 0 };
+                let ask = acquire(["a", "b"][me]).ttl_ms(2 * TICK_MS).min_hold_ms(min_hold);
+                let ask = ask.id(id, 0);
                 let mut ask = ask.waiting_until(NOW + ms(2 * TICK_MS));
                 ask.0.grant_nonce = granted_to(caller);
                 ask.into()

@@ -30,6 +30,7 @@ pub fn acquire(name: &str) -> Ask {
         grant_nonce: Nonce::default(),
         mark: None,
         session_ref: None,
+        min_hold_ms: 0,
         spec: None,
         place: false,
     })
@@ -43,6 +44,11 @@ impl Ask {
 
     pub fn value(mut self, value: &str) -> Self {
         self.0.value = Some(value.into());
+        self
+    }
+
+    pub fn min_hold_ms(mut self, min_hold_ms: u64) -> Self {
+        self.0.min_hold_ms = min_hold_ms;
         self
     }
 

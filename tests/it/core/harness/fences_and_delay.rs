@@ -1,4 +1,4 @@
-//! I5 and the lock-delay, judged from what plugins reported and what the store holds.
+//! I5, the lock-delay and the minimum hold, judged from what plugins reported and what the store holds.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -40,6 +40,8 @@ pub struct Duties {
     fenced: BTreeSet<Token>,
     /// Until when the key is shut to everybody but its last owner.
     shut: Option<(Moment, Owner)>,
+    /// Until when the tenure that was granted last keeps everybody else from the key, whatever becomes of it.
+    min_hold: Option<(Moment, Owner)>,
     last: Token,
 }
 
@@ -88,6 +90,11 @@ impl Duties {
                 Ok(())
             }
             kind if kind.ends_tenure() && change.previous.is_some() => {
+                // An administrator's order ends a minimum hold, and so does a transfer by name.
+                let named = change.reason.as_deref() != Some("to any successor");
+                if kind == ChangeKind::Revoked || kind == ChangeKind::Transferred && named {
+                    self.min_hold = None;
+                }
                 self.ended(change, write, before);
                 Ok(())
             }
@@ -114,7 +121,14 @@ impl Duties {
         let early = self.shut.take().filter(|(until, owner)| {
             *until > write.record.written && change.owner.as_ref() != Some(owner)
         });
-        ensure(early.is_none(), || format!("lock-delay: {change:?} before {early:?}"))
+        ensure(early.is_none(), || format!("lock-delay: {change:?} before {early:?}"))?;
+        let began = write.record.written;
+        let owner = change.owner.clone().expect("a grant has an owner");
+        let early = self.min_hold.take().filter(|(until, by)| *until > began && owner != *by);
+        ensure(early.is_none(), || format!("minimum hold: {change:?} before {early:?}"))?;
+        let left = write.record.fences_and_delay.as_ref().map_or(0, |left| left.cooling_ms);
+        self.min_hold = (left > 0).then(|| (began + std::time::Duration::from_millis(left), owner));
+        Ok(())
     }
 
     fn written(&mut self, change: &Change) -> Verdict {

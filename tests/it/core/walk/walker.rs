@@ -82,6 +82,9 @@ impl Walker {
                 if reclaim {
                     ask = ask.reclaiming();
                 }
+                if wait_ms == 3_000 {
+                    ask = ask.min_hold_ms(ttl_ms / 2 * 3);
+                }
                 if let Some((id, body)) = id {
                     // An owner's ids are its own, and the digest of the body covers the owner.
                     ask = ask.id(u128::from(owner) * 8 + u128::from(id), u64::from(body));
