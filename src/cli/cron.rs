@@ -1,14 +1,15 @@
 //! `tenure cron`: run a program once for each slot of a schedule.
 
-use std::{ffi::OsString, process::ExitCode, time::Duration};
+use std::{process::ExitCode, time::Duration};
 
 use clap::{ArgGroup, Args, ValueEnum};
 
-use super::{Context, Failure, args, output::talk, run::signalled};
-use crate::worker::{
-    cron::{self, CronFailure, Job, Missed, Schedule},
-    fits, usual_grace,
+use super::{
+    Context, Failure, args,
+    output::talk,
+    run::{HeldProgram, signalled},
 };
+use crate::worker::cron::{self, CronFailure, Job, Missed, Schedule};
 
 /// Run a program once for each slot of a schedule, on one of several hosts.
 ///
@@ -45,18 +46,8 @@ pub struct CronArgs {
     /// With --missed skip: how late a run may begin
     #[arg(long, value_parser = args::duration, default_value = "1m")]
     late: Duration,
-    /// Owner of the lease [default: HOSTNAME:PID]
-    #[arg(long, env = "TENURE_OWNER")]
-    owner: Option<String>,
-    /// How long the lease lasts without a heartbeat
-    #[arg(long, value_parser = args::duration, default_value = "15s")]
-    ttl: Duration,
-    /// Time between SIGTERM and SIGKILL if the lease is lost [default: 5s, or what fits into the ttl]
-    #[arg(long, value_parser = args::duration)]
-    grace: Option<Duration>,
-    /// Program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    #[command(flatten)]
+    held: HeldProgram,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -71,22 +62,20 @@ enum MissedArg {
 
 impl CronArgs {
     pub(super) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let grace = self.grace.unwrap_or_else(|| usual_grace(self.ttl));
-        fits(self.ttl, grace).map_err(Failure::Usage)?;
         let job = Job {
             client: context.client.clone(),
             schedule: self.slots()?,
             key: self.key,
-            owner: self.owner.unwrap_or_else(args::default_owner),
-            ttl: self.ttl,
-            grace,
+            owner: self.held.owner(),
+            ttl: self.held.ttl,
+            grace: self.held.grace()?,
             missed: match self.missed {
                 MissedArg::Last => Missed::Last,
                 MissedArg::Skip => Missed::Skip,
                 MissedArg::All => Missed::All,
             },
             late: self.late,
-            command: self.command,
+            command: self.held.command,
         };
         match cron::run(job, talk).await {
             Ok(signal) => Ok(signalled(signal.as_raw())),

@@ -72,21 +72,41 @@ pub struct LockArgs {
 /// On which terms the program runs.
 #[derive(Clone, Debug, Args)]
 struct Terms {
+    #[command(flatten)]
+    held: HeldProgram,
+    /// How long to wait for the lease: a duration or `forever` [default: do not wait]
+    #[arg(long, value_parser = args::wait)]
+    wait: Option<Duration>,
+}
+
+/// A program that runs while a lease is held, and that lease.
+#[derive(Clone, Debug, Args)]
+pub(super) struct HeldProgram {
     /// Owner of the lease [default: HOSTNAME:PID]
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
     /// How long the lease lasts without a heartbeat
     #[arg(long, value_parser = args::duration, default_value = "15s")]
-    ttl: Duration,
+    pub(super) ttl: Duration,
     /// Time between SIGTERM and SIGKILL if the lease is lost [default: 5s, or what fits into the ttl]
     #[arg(long, value_parser = args::duration)]
     grace: Option<Duration>,
-    /// How long to wait for the lease: a duration or `forever` [default: do not wait]
-    #[arg(long, value_parser = args::wait)]
-    wait: Option<Duration>,
     /// Program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<OsString>,
+    pub(super) command: Vec<OsString>,
+}
+
+impl HeldProgram {
+    pub(super) fn owner(&self) -> String {
+        self.owner.clone().unwrap_or_else(args::default_owner)
+    }
+
+    /// The time between SIGTERM and SIGKILL, which must fit into the ttl.
+    pub(super) fn grace(&self) -> Result<Duration, Failure> {
+        let grace = self.grace.unwrap_or_else(|| usual_grace(self.ttl));
+        fits(self.ttl, grace).map_err(Failure::Usage)?;
+        Ok(grace)
+    }
 }
 
 impl From<LockArgs> for RunArgs {
@@ -99,14 +119,13 @@ impl From<LockArgs> for RunArgs {
 
 impl RunArgs {
     pub(super) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
-        let grace = self.terms.grace.unwrap_or_else(|| usual_grace(self.terms.ttl));
-        fits(self.terms.ttl, grace).map_err(Failure::Usage)?;
+        let grace = self.terms.held.grace()?;
         let run = Run {
             client: context.client.clone(),
             hold: self.hold(),
             inherits: self.value.is_none(),
             grace,
-            command: self.terms.command,
+            command: self.terms.held.command,
         };
         match run.run(talk).await {
             Ok(RunOutcome::Ended(exit)) => Ok(exit.number().into()),
@@ -127,9 +146,8 @@ impl RunArgs {
             (_, Some(pool)) => Hold::pool(pool),
             _ => Hold::any(self.any.iter()),
         };
-        let Terms { owner, ttl, wait, .. } = &self.terms;
-        let owner = owner.clone().unwrap_or_else(args::default_owner);
-        let hold = hold.owner(owner).ttl(*ttl).wait(wait.unwrap_or_default());
+        let Terms { held, wait } = &self.terms;
+        let hold = hold.owner(held.owner()).ttl(held.ttl).wait(wait.unwrap_or_default());
         let hold = hold.min_hold(self.min_hold.unwrap_or_default());
         match &self.value {
             Some(value) => hold.value(value),
@@ -149,13 +167,9 @@ mod tests {
 
     #[test]
     fn a_lock_is_a_run_of_its_key_or_of_one_of_its_slots() {
-        let terms = Terms {
-            owner: None,
-            ttl: Duration::from_secs(15),
-            grace: None,
-            wait: None,
-            command: vec!["true".into()],
-        };
+        let (ttl, command) = (Duration::from_secs(15), vec!["true".into()]);
+        let held = HeldProgram { owner: None, ttl, grace: None, command };
+        let terms = Terms { held, wait: None };
         let run = |slots| {
             let lock = LockArgs {
                 key: "k".into(),
