@@ -71,7 +71,7 @@ pub use lease::{Checked, GatedLease, Lease, LeaseAnswer, LeaseList};
 pub use node::{Node, Nodes};
 pub use notice::Notice;
 pub use order::AnyOrder;
-pub use pool::{Pool, PoolMember, Pools};
+pub use pool::{PlannedMove, Pool, PoolMember, PoolPlan, Pools};
 pub use problem::Code;
 #[cfg(feature = "server")]
 pub use queries::{

@@ -72,3 +72,41 @@ pub struct Pools {
     /// Every pool that a policy names, and `default`, in the order of their names.
     pub pools: Vec<Pool>,
 }
+
+/// A lease that its holder would be asked to hand over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct PlannedMove {
+    /// The key of the lease.
+    pub key: String,
+    /// The digest of the session that holds it.
+    pub session: String,
+    /// The owner of the session.
+    pub owner: String,
+    /// `surplus`: the member holds more than its share. `drain`: the member is leaving.
+    pub reason: String,
+    /// The reason as a sentence, with the numbers.
+    pub detail: String,
+}
+
+/// Answer of `GET /v1/pools/{pool}/plan`: what would be done now for the balance of the pool. Nothing is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct PoolPlan {
+    /// The pool as it is, with the share of each member.
+    #[serde(flatten)]
+    pub pool: Pool,
+    /// The number of leases that must move until every member has its share. Null while the keys are not counted.
+    #[cfg_attr(feature = "server", schema(value_type = Option<usize>))]
+    pub imbalance: Option<u64>,
+    /// The leases that would be asked for now, in the order of their keys; at most 1000. A pool that is not balanced has
+    /// those that would be asked for if it were.
+    pub moves: Vec<PlannedMove>,
+    /// The number of leases that would be asked for now beyond those in `moves`.
+    #[cfg_attr(feature = "server", schema(value_type = usize))]
+    pub more_moves: u64,
+    /// The number of leases that their members have too many, but that are not asked for now: they were granted in the
+    /// last 10 s, or the policy of their keys does not move them.
+    #[cfg_attr(feature = "server", schema(value_type = usize))]
+    pub put_off: u64,
+}

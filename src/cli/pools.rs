@@ -4,24 +4,35 @@ use clap::Args;
 
 use super::{
     Context, Exit, Failure,
-    output::{dash, shown},
+    output::{dash, shown, talk},
 };
-use crate::client::{Pool, PoolMember};
+use crate::client::{PlannedMove, Pool, PoolMember, PoolPlan};
 
 const POOLS: [&str; 5] = ["POOL", "BALANCE", "KEYS", "FREE", "MEMBERS"];
 const MEMBERS: [&str; 9] =
     ["SESSION", "OWNER", "WEIGHT", "CAPACITY", "HELD", "SHARE", "HANDOVERS", "DRAINING", "NODE"];
+
+const MOVES: [&str; 4] = ["KEY", "OWNER", "REASON", "DETAIL"];
 
 /// List the pools, or the members of one pool.
 #[derive(Clone, Debug, Args)]
 pub struct PoolsArgs {
     /// Pool whose members are listed
     pool: Option<String>,
+    /// List the leases that members would be asked for now, and why; nothing is done
+    #[arg(long, requires = "pool")]
+    plan: bool,
 }
 
 impl PoolsArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        if let Some(pool) = &self.pool {
+        if let (Some(pool), true) = (&self.pool, self.plan) {
+            let plan = context.client.plan_of_pool(pool).await?;
+            context.output.list("moves", &plan, &plan.moves, &MOVES, planned)?;
+            if let Some(rest) = rest(&plan) {
+                talk(&rest);
+            }
+        } else if let Some(pool) = &self.pool {
             let pool = context.client.pool(pool).await?;
             context.output.list("members", &pool, &pool.members, &MEMBERS, member)?;
         } else {
@@ -30,6 +41,27 @@ impl PoolsArgs {
         }
         Ok(Exit::Done)
     }
+}
+
+fn planned(planned: &PlannedMove) -> Vec<String> {
+    vec![shown(&planned.key), shown(&planned.owner), shown(&planned.reason), shown(&planned.detail)]
+}
+
+/// What the list of moves does not say.
+fn rest(plan: &PoolPlan) -> Option<String> {
+    let imbalance = plan.imbalance?;
+    let PoolPlan { more_moves, put_off, pool, .. } = plan;
+    let mut said = vec![format!("{imbalance} leases must move until every member has its share")];
+    if *more_moves > 0 {
+        said.push(format!("{more_moves} more than those in the list would be asked for"));
+    }
+    if *put_off > 0 {
+        said.push(format!("{put_off} are asked for later, or must not move"));
+    }
+    if !pool.balance {
+        said.push("the policies of the pool do not set balance, so none of them moves".to_owned());
+    }
+    Some(said.join("; "))
 }
 
 fn yes(is: bool) -> String {

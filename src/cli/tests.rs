@@ -65,6 +65,7 @@ fn what_the_contract_names_can_be_written() {
         "sessions heartbeat 00ff --progress half",
         "pools",
         "pools shards --output json",
+        "pools shards --plan",
         "sessions destroy 00ff",
         "sessions drain 00ff",
         "check jobs/1 --token 7",

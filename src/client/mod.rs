@@ -110,8 +110,8 @@ pub use session::{Session, SessionOptions};
 
 pub use crate::api::{
     AnyOrder as Order, Attention, Drained, Forgot, HealthCheck, Holdings, KeyCounts, Measured,
-    Node, NodeCounts, NodeStatus, Nodes, PastTenure, Pool, PoolMember, Pools, Released, Series,
-    SeriesPoint, Spans, Status, StoreStatus, Top, TopRow,
+    Node, NodeCounts, NodeStatus, Nodes, PastTenure, PlannedMove, Pool, PoolMember, PoolPlan,
+    Pools, Released, Series, SeriesPoint, Spans, Status, StoreStatus, Top, TopRow,
     reading::{
         Alive, Check, Grant, Grants, History, LeaseView, Leases, Notice, Opened, Problem,
         Readiness, SessionAlive, SessionView, Sessions,

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     Acquire, AcquireAny, Alive, Check, Client, ClientError, Grant, Grants, History, LeaseFilter,
-    LeaseView, Leases, Nodes, Pool, Pools, Released, Series, Status, Top, TopFilter,
+    LeaseView, Leases, Nodes, Pool, PoolPlan, Pools, Released, Series, Status, Top, TopFilter,
     call::{ANSWER_TIMEOUT, Call},
 };
 use crate::api::{CheckBody, HeartbeatBody, ReleaseBody, TransferBody};
@@ -150,6 +150,14 @@ impl Client {
     /// `unknown-pool`, or that the server cannot be reached.
     pub async fn pool(&self, pool: &str) -> Result<Pool, ClientError> {
         self.call(&Call::get("pools").segment(pool)).await
+    }
+
+    /// Reads what would be done now for the balance of a pool.
+    ///
+    /// # Errors
+    /// `unknown-pool`, or that the server cannot be reached.
+    pub async fn plan_of_pool(&self, pool: &str) -> Result<PoolPlan, ClientError> {
+        self.call(&Call::get("pools").segment(pool).segment("plan")).await
     }
 
     /// What needs a person, and the figures of the store and of the server.

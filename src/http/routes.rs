@@ -80,6 +80,7 @@ resources! {
     "/v1/sessions/{id}" get sessions::get, delete sessions::close;
     "/v1/pools" get pools::list;
     "/v1/pools/{pool}" get pools::get;
+    "/v1/pools/{pool}/plan" get pools::plan;
     "/v1/info" get service::info;
     "/v1/nodes" get service::nodes;
     "/v1/status" get status::status;

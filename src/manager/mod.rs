@@ -40,8 +40,8 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 pub use crate::actor::{
-    Arbiters, Asked, BusEvent, Decided, FailingCheck, Limits, MemberView, NodeView, Published,
-    Share, Subscriber, Target, TooManySubscribers, claim_this_thread,
+    Arbiters, Asked, BusEvent, Decided, DryRun, FailingCheck, Limits, MemberView, NodeView,
+    Published, Share, Subscriber, Target, TooManySubscribers, claim_this_thread,
 };
 pub use acquire::AcquireOne;
 pub(crate) use admin::MAX_REASON_BYTES;

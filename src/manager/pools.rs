@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{CallError, Invalid, Manager};
-use crate::{actor::PoolView, lease::Key};
+use crate::{
+    actor::{DryRun, PoolView, dry_run},
+    lease::Key,
+};
 
 /// A pool that a policy names.
 #[derive(Clone, Debug)]
@@ -75,6 +78,13 @@ impl Manager {
             }
         }
         Ok(Some(PoolShown { pool, balance, view }))
+    }
+
+    /// What all nodes together would do now for the balance of a pool, without doing it. `None` if no session joined
+    /// the pool, or while the keys are not counted.
+    #[must_use]
+    pub fn plan_of_pool(&self, name: &str) -> Option<DryRun> {
+        dry_run(&self.coordinator, name)
     }
 
     fn is_alive(&self, node: crate::lease::Nonce) -> bool {

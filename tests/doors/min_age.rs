@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// The time that `TENURE_TEST_MIN_HOLD_MS` gives.
-pub(super) fn min_hold() -> Option<Duration> {
-    let ms = std::env::var("TENURE_TEST_MIN_HOLD_MS").ok()?;
+/// The time that `TENURE_TEST_MIN_AGE_MS` gives.
+pub(super) fn min_age() -> Option<Duration> {
+    let ms = std::env::var("TENURE_TEST_MIN_AGE_MS").ok()?;
     ms.parse().ok().map(Duration::from_millis)
 }

@@ -1,7 +1,7 @@
 //! Asks for leases where a pool is out of balance.
 
 #[cfg(feature = "testing")]
-#[path = "../../../tests/doors/min_hold.rs"]
+#[path = "../../../tests/doors/min_age.rs"]
 mod door;
 
 use std::{sync::Arc, time::Duration};
@@ -9,14 +9,18 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt, stream};
 
 use crate::{
-    actor::{coordinator::Coordinator, pools::Pool, sessions::ask_handover},
+    actor::{
+        coordinator::Coordinator,
+        pools::{DryRun, Pool},
+        sessions::ask_handover,
+    },
     lease::{Answer, Key, Moment, Nonce, balance::Damping},
 };
 
 /// The shortest time between two plans.
 const ROUND: Duration = Duration::from_secs(1);
 /// A lease is not asked for before it was held for this time.
-const MIN_HOLD: Duration = Duration::from_secs(10);
+const MIN_AGE: Duration = Duration::from_secs(10);
 /// How many leases of a member are asked for at once; or half of what it holds, if that is more.
 const MOVES_AT_ONCE: usize = 16;
 /// The reason of a request that no administrator made, and its author.
@@ -25,18 +29,32 @@ const ACTOR: &str = "balancer";
 /// How many requests are written at a time.
 const ASKS_AT_ONCE: usize = 64;
 
-/// [`MIN_HOLD`], unless a test sets a shorter time.
-fn min_hold() -> Duration {
+/// [`MIN_AGE`], unless a test sets a shorter time.
+fn min_age() -> Duration {
     #[cfg(feature = "testing")]
-    if let Some(span) = door::min_hold() {
+    if let Some(span) = door::min_age() {
         return span;
     }
-    MIN_HOLD
+    MIN_AGE
+}
+
+fn damping() -> Damping {
+    Damping { min_age: min_age(), at_once: MOVES_AT_ONCE }
+}
+
+/// What all nodes together would do now for the balance of a pool, without doing it; also for a pool that is not
+/// balanced. `None` if no session joined the pool, or while not all of it is known.
+pub fn dry_run(coordinator: &Coordinator, name: &str) -> Option<DryRun> {
+    let table = coordinator.policy_table();
+    let balances = table.balances(name);
+    let movable = |key: &Key| !balances || table.of(key.as_str()).0.balance;
+    let now = coordinator.clock.now();
+    coordinator.pools.change_known(name, |pool| pool.dry_run(movable, now, damping()))
 }
 
 /// Runs for as long as the process.
 pub async fn balance(coordinator: &Arc<Coordinator>) {
-    let damping = Damping { min_hold: min_hold(), at_once: MOVES_AT_ONCE };
+    let damping = damping();
     let mut unmet = false;
     loop {
         // Where some leases were too young, or too many at once, the pool is planned again.

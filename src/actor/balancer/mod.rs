@@ -8,6 +8,7 @@ mod follow;
 
 use std::sync::Arc;
 
+pub(crate) use self::balance::dry_run;
 use super::{coordinator::Coordinator, runtime::tasks::supervise};
 
 /// Starts the tasks that run for as long as the process.

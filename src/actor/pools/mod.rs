@@ -29,7 +29,7 @@ pub(in crate::actor) use self::pool::Pool;
 use self::{fact::Fact, state::PoolsState};
 pub use self::{
     pool::Joined,
-    shares::{MemberView, PoolView, Share},
+    shares::{DryRun, MemberView, PoolView, Share},
 };
 use crate::{
     actor::{

@@ -260,7 +260,7 @@ impl Pool {
     }
 
     /// A lease could not be asked for. It is treated as if its tenure had just begun, so the next try comes after the
-    /// minimum hold.
+    /// minimum age.
     pub fn spare(&mut self, key: &Key, now: Moment) {
         if let Some(place) = self.keys.get_mut(key) {
             place.since = now;

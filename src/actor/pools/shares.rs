@@ -54,6 +54,19 @@ pub struct PoolView {
     pub uneven: Option<(Moment, usize)>,
 }
 
+/// What would be done now for the balance of a pool.
+#[derive(Clone, Debug)]
+pub struct DryRun {
+    /// The pool as it is.
+    pub view: PoolView,
+    /// The leases that must move until every member has its share.
+    pub moves: usize,
+    /// The leases whose members would be asked for them now, in the order of the keys.
+    pub orders: Vec<(Nonce, Key)>,
+    /// How many more leases would be asked for, but must not move, or were not held for long enough.
+    pub put_off: usize,
+}
+
 impl Pool {
     fn counted(&self) -> Vec<Member> {
         let member = |(digest, joined): (&Nonce, &Joined)| {
@@ -219,7 +232,7 @@ impl Pool {
         let fresh = if self.free > 0 { self.keys.values().filter(is_fresh).count() } else { 0 };
         let unheld = Unheld { keys: self.free, fresh };
         // A node asks its own members first, in an order that changes with time.
-        let turn = now.since(Moment::ZERO).as_secs() / damping.min_hold.as_secs().max(1);
+        let turn = now.since(Moment::ZERO).as_secs() / damping.min_age.as_secs().max(1);
         let order = |member: &Member| {
             let mut chance = Chance::new(turn ^ (member.id.0 >> 64) as u64);
             (!here(member.id), chance.next_u64())
@@ -276,6 +289,21 @@ impl Pool {
             orders.extend(of_member.into_iter().map(|key| (digest, key)));
         }
         orders
+    }
+
+    /// What all nodes together would do now, without doing it.
+    pub fn dry_run(
+        &mut self,
+        movable: impl Fn(&Key) -> bool,
+        now: Moment,
+        damping: Damping,
+    ) -> DryRun {
+        let everywhere = |_| true;
+        let plan = self.plan(everywhere, now, damping);
+        let mut orders = self.orders(&plan, everywhere, movable, now, damping);
+        orders.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
+        let put_off = plan.asks.iter().sum::<usize>().saturating_sub(orders.len());
+        DryRun { view: self.view(), moves: plan.moves, orders, put_off }
     }
 
     pub fn view(&mut self) -> PoolView {

@@ -38,7 +38,7 @@ use super::handlers::{
         releases::release, releases::releases, releases::transfer, leases::check, leases::get,
         leases::list, leases::history, events::events, stream::stream, admin::revoke, admin::pin, admin::unpin, admin::drain,
         admin::fence_skip, admin::forget, sessions::open, sessions::list, sessions::get, sessions::close,
-        sessions::heartbeat, pools::list, pools::get, sessions::drain,
+        sessions::heartbeat, pools::list, pools::get, pools::plan, sessions::drain,
         status::status, status::series, status::top,
         service::livez, service::readyz, service::metrics, service::info, service::nodes,
     ),

@@ -107,6 +107,7 @@ fn every_operation_is_shed_or_served_under_too_much_load() {
         "GET /v1/sessions/{id}",
         "DELETE /v1/sessions/{id}",
         "GET /v1/pools/{pool}",
+        "GET /v1/pools/{pool}/plan",
         "GET /v1/info",
         "GET /v1/nodes",
         "GET /v1/status",

@@ -59,6 +59,7 @@ operations! {
     "close_session" DELETE "/v1/sessions/{id}";
     "list_pools" GET "/v1/pools";
     "get_pool" GET "/v1/pools/{pool}";
+    "plan_pool" GET "/v1/pools/{pool}/plan";
     "events" GET "/v1/events";
     "info" GET "/v1/info";
     "nodes" GET "/v1/nodes";

@@ -1,9 +1,9 @@
 //! Pools and their members.
 
 use crate::{
-    api::{Pool, PoolMember},
+    api::{PlannedMove, Pool, PoolMember, PoolPlan, limits::MAX_PAGE},
     http::app::App,
-    manager::{MemberView, PoolShown},
+    manager::{DryRun, MemberView, PoolShown, Share},
 };
 
 impl PoolMember {
@@ -34,6 +34,38 @@ impl Pool {
             keys: view.as_ref().map(|view| view.keys as u64),
             free: view.as_ref().map(|view| view.free as u64),
             members: members.map(|member| PoolMember::of(app, member)).collect(),
+        }
+    }
+}
+
+impl PoolPlan {
+    pub(in crate::http) fn of(app: &App, shown: PoolShown, run: Option<DryRun>) -> Self {
+        let Some(DryRun { view, moves, orders, put_off }) = run else {
+            return Self { pool: Pool::of(app, shown), ..Self::default() };
+        };
+        let planned = orders.iter().take(MAX_PAGE).filter_map(|(digest, key)| {
+            let member = view.members.iter().find(|member| member.digest == *digest)?;
+            let Share { share, held } = member.share;
+            let owner = member.joined.owner.as_str();
+            let (reason, detail) = if member.joined.draining {
+                ("drain", format!("{owner} is leaving, and holds {held} leases"))
+            } else {
+                ("surplus", format!("{owner} holds {held} leases, and its share is {share}"))
+            };
+            Some(PlannedMove {
+                key: key.as_str().to_owned(),
+                session: digest.to_string(),
+                owner: owner.to_owned(),
+                reason: reason.to_owned(),
+                detail,
+            })
+        });
+        Self {
+            moves: planned.collect(),
+            more_moves: orders.len().saturating_sub(MAX_PAGE) as u64,
+            imbalance: Some(moves as u64),
+            put_off: put_off as u64,
+            pool: Pool::of(app, shown),
         }
     }
 }

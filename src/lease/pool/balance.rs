@@ -102,7 +102,7 @@ impl Standing {
 #[derive(Clone, Copy, Debug)]
 pub struct Damping {
     /// How long a lease must have been held before it may be asked for.
-    pub min_hold: Duration,
+    pub min_age: Duration,
     /// At most this many leases of a member are requested at a time, or half of its leases if that is more.
     pub at_once: usize,
 }
@@ -240,7 +240,7 @@ pub fn choose<K: Ord>(
     now: Moment,
     damping: Damping,
 ) -> Vec<K> {
-    leases.retain(|(_, since)| now.since(*since) >= damping.min_hold);
+    leases.retain(|(_, since)| now.since(*since) >= damping.min_age);
     leases.sort_unstable_by(|a, b| (Reverse(a.1), &a.0).cmp(&(Reverse(b.1), &b.0)));
     leases.into_iter().take(count).map(|(key, _)| key).collect()
 }

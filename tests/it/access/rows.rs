@@ -93,6 +93,7 @@ pub fn rows() -> Vec<Row> {
         get("/v1/stream", "hold", Verb, Nowhere).answers(426),
         get("/v1/pools", "read", Entries, Nowhere),
         get("/v1/pools/{pool}", "read", Entries, Nowhere),
+        get("/v1/pools/{pool}/plan", "read", Entries, Nowhere),
         post("/v1/sessions", "hold", Owner, Nowhere, session).answers(201),
         get("/v1/sessions", "read", Entries, Nowhere),
         get("/v1/sessions/{id}", "read", Entries, Nowhere),

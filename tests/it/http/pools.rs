@@ -167,6 +167,46 @@ async fn keys_that_only_one_member_names_are_left_to_nobody() {
 }
 
 #[tokio::test]
+async fn a_plan_says_what_would_move_and_why_and_moves_nothing() {
+    let server = Server::configured_in(BALANCED, &[("TENURE_TEST_MIN_AGE_MS", "6000")]);
+    let plan = async || server.get("/v1/pools/still/plan").await.ok();
+    let empty = plan().await;
+    assert_eq!((&empty["imbalance"], &empty["moves"]), (&Value::Null, &json!([])));
+    server.get("/v1/pools/none/plan").await.problem(404, "unknown-pool");
+
+    let a = server.session("a", 60_000, json!({ "pool": "still" })).await;
+    let call = json!({ "keys": shards("still", 8), "owner": "a" });
+    assert_eq!(grants(&fair(&server, &a, call).await.ok()).len(), 8);
+    eventually("the keys are counted", async || plan().await["imbalance"] == 0).await;
+    let b = server.session("b", 60_000, json!({ "pool": "still" })).await;
+    eventually("half of them must move", async || plan().await["imbalance"] == 4).await;
+    // The newcomer is given one lease first, and nothing moves that was granted in the last seconds.
+    let young = plan().await;
+    assert_eq!((&young["moves"], &young["put_off"]), (&json!([]), &json!(1)), "{young}");
+    assert_eq!((&young["balance"], &young["members"][0]["share"]), (&json!(false), &json!(4)));
+    eventually("one of them would be asked for", async || {
+        let plan = plan().await;
+        plan["put_off"] == 0 && plan["moves"].as_array().is_some_and(|moves| moves.len() == 1)
+    })
+    .await;
+    let planned = plan().await["moves"][0].clone();
+    let detail = "a holds 8 leases, and its share is 4";
+    let expected = json!({ "key": planned["key"], "session": a.digest, "owner": "a", "reason": "surplus", "detail": detail });
+    assert_eq!(planned, expected);
+
+    server.call("POST", &format!("/v1/sessions/{}/drain", a.id), b"").await.ok();
+    eventually("all of them would be asked for", async || {
+        plan().await["moves"].as_array().is_some_and(|moves| moves.len() == 8)
+    })
+    .await;
+    let drained = plan().await;
+    assert_eq!(drained["moves"][7]["key"], "still/007");
+    assert_eq!(drained["moves"][7]["reason"], "drain");
+    let held = async |session: &Session| server.beat(session).await.ok()["leases"]["count"].clone();
+    assert_eq!((held(&a).await, held(&b).await), (json!(8), json!(0)));
+}
+
+#[tokio::test]
 async fn calls_at_once_share_the_places_of_their_session() {
     let server = Server::configured(BALANCED);
     let a = server.session("a", 60_000, json!({ "pool": "still" })).await;

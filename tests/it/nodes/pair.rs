@@ -40,7 +40,7 @@ pub const ENVIRONMENT: [(&str, &str); 5] = [
     CREDENTIALS[1],
     CREDENTIALS[2],
     ("TENURE_TEST_RETENTION_MS", "4000"),
-    ("TENURE_TEST_MIN_HOLD_MS", "1500"),
+    ("TENURE_TEST_MIN_AGE_MS", "1500"),
 ];
 
 /// What holds for the keys of hand-overs and pools.

@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// All examples with an answer in JSON, in an order in which each finds what it needs: operation and name.
-const STORY: [&str; 40] = [
+const STORY: [&str; 41] = [
     "livez/alive",
     "readyz/ready",
     "info/embedded",
@@ -43,6 +43,7 @@ const STORY: [&str; 40] = [
     "list_leases/of-a-session",
     "list_pools/one",
     "get_pool/one-member",
+    "plan_pool/nothing",
     "revoke/in-time",
     "heartbeat_session/revoked",
     "drain_session/leave",

@@ -74,9 +74,8 @@ fn node(dir: &Path, sets: &[String], environment: &[(&str, &str)]) -> Node {
 }
 
 fn node_at(ip: [u8; 4], dir: &Path, sets: &[String], environment: &[(&str, &str)]) -> Node {
-    // Leases of pools may move as soon as they are granted.
-    let mut environment = environment.to_vec();
-    environment.push(("TENURE_TEST_MIN_HOLD_MS", "0"));
+    // Leases of pools may move as soon as they are granted, unless a test says otherwise.
+    let environment = [&[("TENURE_TEST_MIN_AGE_MS", "0")], environment].concat();
     let mut all = vec![format!("store.embedded.data_dir={}", dir.display())];
     all.extend_from_slice(sets);
     let node = Node::at(SocketAddr::from((ip, 0)), "the server", &all, &environment);

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::api::{
     BehaviorName, ClosedSession, DrainingSession, HealthCheck, Holdings, Notice, OpenedSession,
-    Pool, PoolMember, Pools, Session, SessionBeat, Sessions,
+    Pool, PoolMember, PoolPlan, Pools, Session, SessionBeat, Sessions,
 };
 
 /// The digest of a session that keeps no lease, and that of shards/17, shards/18 and shards/19 under their tokens.
@@ -136,7 +136,12 @@ fn looks() -> Vec<Call> {
         Call::plain(["get_session", "member"], "A member of a pool", member(three_leases())),
         Call::plain(["list_sessions", "one"], "The sessions of an owner", sessions),
         Call::plain(["list_pools", "one"], "The pool that every coordinator has", pools),
-        Call::plain(["get_pool", "one-member"], "A pool with one member", pool),
+        Call::plain(["get_pool", "one-member"], "A pool with one member", pool.clone()),
+        Call::plain(
+            ["plan_pool", "nothing"],
+            "Nothing would move",
+            PoolPlan { pool, imbalance: Some(0), ..PoolPlan::default() },
+        ),
     ]
 }
 

@@ -12,7 +12,7 @@ use tenure::{
 };
 
 /// A round is a second.
-pub const DAMPING: Damping = Damping { min_hold: std::time::Duration::from_secs(10), at_once: 16 };
+pub const DAMPING: Damping = Damping { min_age: std::time::Duration::from_secs(10), at_once: 16 };
 
 #[derive(Clone)]
 struct Worker {
@@ -183,7 +183,7 @@ impl Pool {
         let leases: Vec<_> =
             such.map(|(at, lease)| (at, Moment(lease.since * 1_000_000_000))).collect();
         let damping = if draining {
-            Damping { min_hold: std::time::Duration::ZERO, ..DAMPING }
+            Damping { min_age: std::time::Duration::ZERO, ..DAMPING }
         } else {
             DAMPING
         };
