@@ -51,15 +51,15 @@ fn planned(planned: &PlannedMove) -> Vec<String> {
 fn rest(plan: &PoolPlan) -> Option<String> {
     let imbalance = plan.imbalance?;
     let PoolPlan { more_moves, put_off, pool, .. } = plan;
-    let mut said = vec![format!("{imbalance} leases must move until every member has its share")];
+    let mut said = vec![format!("leases that must move until every member has its share: {imbalance}")];
     if *more_moves > 0 {
-        said.push(format!("{more_moves} more than those in the list would be asked for"));
+        said.push(format!("asked for now, but not in the list: {more_moves}"));
     }
     if *put_off > 0 {
-        said.push(format!("{put_off} are asked for later, or must not move"));
+        said.push(format!("asked for later, or never: {put_off}"));
     }
     if !pool.balance {
-        said.push("the policies of the pool do not set balance, so none of them moves".to_owned());
+        said.push("nothing moves, because no policy of the pool sets balance".to_owned());
     }
     Some(said.join("; "))
 }
