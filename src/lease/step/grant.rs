@@ -188,7 +188,8 @@ fn install(record: &mut Record, acquire: &Acquire, token: Token, env: &Env<'_>) 
     record.revocation = None;
     record.handover = None;
     record.floor_ms = 0;
-    record.shut_for(acquire.min_hold_ms);
+    // Only the last owner is granted a key that is shut to others. It stays shut to them.
+    record.shut_for(acquire.min_hold_ms.max(record.cooling_ms()));
     record.tenure = Some(Tenure {
         grant_nonce: acquire.grant_nonce,
         owner: acquire.owner.clone(),

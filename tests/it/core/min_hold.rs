@@ -105,7 +105,12 @@ fn the_last_owner_may_reclaim_the_key() {
     let (mut bench, a) = held();
     bench.done(release(a.proof()));
     assert_eq!(refused(&bench.done(acquire("a"))).0, Refusal::Cooling);
-    bench.done(acquire("a").reclaiming()).grant();
+    bench.run(5_000);
+    let again = bench.done(acquire("a").reclaiming());
+    bench.run(5_000);
+    bench.done(release(again.proof()));
+    let b = bench.done(acquire("b"));
+    assert_eq!(refused(&b), (Refusal::Cooling, Some(HOLD - 10_000)), "others are still kept out");
 }
 
 #[test]
