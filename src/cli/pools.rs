@@ -51,7 +51,8 @@ fn planned(planned: &PlannedMove) -> Vec<String> {
 fn rest(plan: &PoolPlan) -> Option<String> {
     let imbalance = plan.imbalance?;
     let PoolPlan { more_moves, put_off, pool, .. } = plan;
-    let mut said = vec![format!("leases that must move until every member has its share: {imbalance}")];
+    let mut said =
+        vec![format!("leases that must move until every member has its share: {imbalance}")];
     if *more_moves > 0 {
         said.push(format!("asked for now, but not in the list: {more_moves}"));
     }

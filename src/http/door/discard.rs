@@ -13,13 +13,15 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest body that is read only to be discarded: as long as that of any call.
 const MOST: usize = 1 << 20;
 
-/// Discards the body of a call that is refused. If the body is too long, or comes too slowly, it is left unread, and
-/// the connection ends after the answer.
+/// Discards the body of a call that is refused. If the body is too long, comes too slowly, or would become another
+/// protocol, it is left unread, and the connection ends after the answer.
 pub async fn discard(request: &HttpRequest, mut payload: Payload) {
-    let whole = actix_web::rt::time::timeout(BODY_TIMEOUT, is_whole(request, &mut payload));
-    if !whole.await.unwrap_or(false)
-        && let Some(seat) = request.conn_data::<Rc<Seat>>()
-    {
+    // What follows the head of an upgrade has no end.
+    let is_read = !request.head().upgrade() && {
+        let whole = actix_web::rt::time::timeout(BODY_TIMEOUT, is_whole(request, &mut payload));
+        whole.await.unwrap_or(false)
+    };
+    if !is_read && let Some(seat) = request.conn_data::<Rc<Seat>>() {
         seat.refuse(payload);
     }
 }

@@ -29,6 +29,8 @@ pub enum Ending {
     Removed(String),
     /// The client sent nothing for too long, not even the answer to a ping.
     Silent,
+    /// A message did not come to its end for too long, while it took room from others.
+    Slow,
     /// The client did not read what it was sent.
     Stuck,
 }
@@ -58,6 +60,7 @@ impl Ending {
             Self::NoRoom => (CloseCode::Again, "other bodies take all bytes of limits.body_bytes"),
             Self::Removed(why) => (CloseCode::Policy, why.as_str()),
             Self::Silent => (CloseCode::Policy, "nothing came, not even the answer to a ping"),
+            Self::Slow => (CloseCode::Policy, "a message did not come to its end"),
             Self::Stuck => (CloseCode::Policy, "what was sent was not read"),
         };
         let reason = &reason[..reason.floor_char_boundary(MAX_REASON)];
@@ -78,7 +81,7 @@ impl Ending {
             | Self::TooLong => StreamEnd::Refused,
             Self::NoRoom => StreamEnd::NoRoom,
             Self::Removed(_) => StreamEnd::Removed,
-            Self::Silent => StreamEnd::Silent,
+            Self::Silent | Self::Slow => StreamEnd::Silent,
             Self::Stuck => StreamEnd::Stuck,
         }
     }
@@ -98,6 +101,7 @@ mod tests {
             Ending::NoRoom,
             Ending::Removed(long),
             Ending::Silent,
+            Ending::Slow,
         ] {
             let told = ending.told().and_then(|told| told.description).expect("a reason");
             assert!(told.len() <= MAX_REASON, "{told}");

@@ -42,12 +42,19 @@ pub struct Frames {
     budget: Arc<Budget>,
     /// What the frame that is arriving counts for.
     charged: Option<Charged>,
+    /// How many messages were read.
+    messages: u64,
 }
+
+/// How many bytes of a message in fragments are counted at a time.
+const BLOCK: usize = 64 * 1024;
 
 #[derive(Default)]
 struct Begun {
     bytes: Vec<u8>,
     charged: Vec<Charged>,
+    /// How many bytes of the message may be buffered before more must be counted.
+    room: usize,
 }
 
 /// A message that counts as long as it exists.
@@ -65,7 +72,13 @@ impl<T: AsRef<[u8]>> AsRef<[u8]> for Whole<T> {
 impl Frames {
     /// The frames in what follows the head of a request.
     pub fn new(payload: Payload, budget: Arc<Budget>) -> Self {
-        Self { payload, buffer: BytesMut::new(), begun: None, budget, charged: None }
+        let buffer = BytesMut::new();
+        Self { payload, buffer, begun: None, budget, charged: None, messages: 0 }
+    }
+
+    /// The number of the message of which a part has arrived that others have to make room for.
+    pub fn unfinished(&self) -> Option<u64> {
+        (self.begun.is_some() || self.charged.is_some()).then_some(self.messages)
     }
 
     /// What the client sent next.
@@ -112,7 +125,7 @@ impl Frames {
                 OpCode::Continue => {
                     self.add(&payload, charged)?;
                     match self.begun.take_if(|_| is_last) {
-                        Some(Begun { bytes, charged }) => {
+                        Some(Begun { bytes, charged, .. }) => {
                             let whole = Whole { bytes, _charged: charged };
                             Incoming::Message(Bytes::from_owner(whole))
                         }
@@ -122,6 +135,7 @@ impl Frames {
                 OpCode::Binary => return Err(Ending::NotText),
                 OpCode::Bad => return Err(Ending::Broken("a frame has an unknown kind")),
             };
+            self.messages += u64::from(matches!(incoming, Incoming::Message(_)));
             return Ok(Some(incoming));
         }
     }
@@ -144,23 +158,25 @@ impl Frames {
         Charged::of(&self.budget, length, true).map_err(|_| Ending::NoRoom)
     }
 
-    /// Adds a fragment to the message that has begun.
+    /// Adds a fragment to the message that has begun. Short fragments are counted in blocks, and empty ones cost nothing.
     fn add(&mut self, fragment: &[u8], charged: Option<Charged>) -> Result<(), Ending> {
-        let length = self.begun.as_ref().map(|begun| begun.bytes.len() + fragment.len());
-        let Some(length) = length else {
+        let Some(mut begun) = self.begun.take() else {
             return Err(Ending::Broken("a message goes on that has not begun"));
         };
+        let length = begun.bytes.len() + fragment.len();
         if length > MOST {
             return Err(Ending::TooLong);
         }
-        let charged = match charged {
-            None if length > FREE => Some(self.charge(fragment.len())?),
-            charged => charged,
-        };
-        if let Some(begun) = &mut self.begun {
-            begun.bytes.extend_from_slice(fragment);
-            begun.charged.extend(charged);
+        if let Some(charged) = charged {
+            begun.charged.push(charged);
+            begun.room += fragment.len();
         }
+        while length > FREE + begun.room {
+            begun.charged.push(self.charge(BLOCK)?);
+            begun.room += BLOCK;
+        }
+        begun.bytes.extend_from_slice(fragment);
+        self.begun = Some(begun);
         Ok(())
     }
 }
@@ -269,5 +285,22 @@ mod tests {
         let mut sent = frame(&half, OpCode::Text, false);
         sent.extend(frame(&half, OpCode::Continue, true));
         assert_eq!(read(&sent).1, Some(Ending::TooLong));
+    }
+
+    /// Ten million of them would otherwise cost hundreds of megabytes that nothing counts.
+    #[test]
+    fn fragments_are_counted_in_blocks_and_empty_ones_not_at_all() {
+        let budget = Budget::new(4 << 20);
+        let mut frames = Frames::new(Payload::None, budget);
+        frames.begun = Some(Begun { bytes: vec![b' '; FREE], ..Begun::default() });
+        for _ in 0..1000 {
+            frames.add(b"", None).unwrap();
+        }
+        assert_eq!(frames.begun.as_ref().map(|begun| begun.charged.len()), Some(0));
+        for _ in 0..BLOCK + 1 {
+            frames.add(b"x", None).unwrap();
+        }
+        assert_eq!(frames.begun.as_ref().map(|begun| begun.charged.len()), Some(2));
+        assert_eq!(frames.unfinished(), Some(0));
     }
 }

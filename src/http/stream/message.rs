@@ -1,6 +1,6 @@
 //! The messages of a stream: what clients send, and the envelopes of what they are sent.
 
-use std::io::Write as _;
+use std::{borrow::Cow, io::Write as _};
 
 use actix_http::ws::{OpCode, Parser};
 use bytes::{Bytes, BytesMut};
@@ -22,8 +22,9 @@ const MAX_ID: u64 = (1 << 53) - 1;
 pub struct Message<'a> {
     /// By which the answer names the call.
     pub id: u64,
-    /// The `operationId`.
-    pub op: &'a str,
+    /// The `operationId`. JSON may write it with escapes.
+    #[serde(borrow)]
+    pub op: Cow<'a, str>,
     /// The parameters of the path and of the query.
     #[serde(default)]
     pub params: Parameters,
@@ -215,7 +216,7 @@ mod tests {
         let text = r#" {"op":"get_lease","id":9007199254740991,"params":{"key":"k"}}"#;
         let message = Bytes::from_static(text.as_bytes());
         let message = read(&message).expect("a call");
-        assert_eq!((message.id, message.op), (MAX_ID, "get_lease"));
+        assert_eq!((message.id, &*message.op), (MAX_ID, "get_lease"));
         assert_eq!(message.params["key"], "k");
         assert!(message.body.is_none());
         let message = Bytes::from_static(br#"{"id":0,"op":"heartbeat","body": {"key" : "k"} }"#);

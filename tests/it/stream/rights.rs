@@ -20,8 +20,10 @@ async fn whoever_may_hold_leases_may_open_a_stream() {
     let addr = guarded.server.addr;
     let refused = Talk::open_with(addr, &[]).await.err().expect("a refusal");
     refused.problem(401, "unauthenticated");
+    let asked = std::time::Instant::now();
     let refused = Talk::open_with(addr, &[("Authorization", "Bearer reader")]).await;
     refused.err().expect("a refusal").problem(403, "forbidden");
+    assert!(asked.elapsed().as_secs() < 10, "nobody waits for a body that has no end");
     open(&guarded, "all").await.ok("info", &json!(null)).await;
 }
 

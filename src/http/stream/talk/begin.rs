@@ -41,7 +41,7 @@ impl Talk {
             return Ok(None);
         }
         let is_watch = call.op == WATCH;
-        let operation = named(if is_watch { EVENTS } else { call.op })?;
+        let operation = named(if is_watch { EVENTS } else { &call.op })?;
         let keeps = operation.keeps();
         if !keeps && self.others >= self.open.calls() {
             return Err(Problem::too_many_calls(self.open.calls()));

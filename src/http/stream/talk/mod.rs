@@ -83,6 +83,8 @@ pub struct Talk {
     pings: Interval,
     /// How many pings were sent since anything came.
     unanswered: u32,
+    /// A message that has not come to its end, and how many pings were sent since.
+    unfinished: Option<(u64, u32)>,
     open: Open,
     _kept: (Waiting, InUse),
 }
@@ -134,6 +136,7 @@ impl Talk {
             is_draining: false,
             pings,
             unanswered: 0,
+            unfinished: None,
             open,
             _kept: kept,
         }
@@ -185,6 +188,12 @@ impl Talk {
                 return Err(Ending::Silent);
             }
             self.unanswered += 1;
+            self.unfinished = match (self.frames.unfinished(), self.unfinished) {
+                (Some(now), Some((before, SILENT))) if now == before => return Err(Ending::Slow),
+                (Some(now), Some((before, pings))) if now == before => Some((now, pings + 1)),
+                (Some(now), _) => Some((now, 1)),
+                (None, _) => None,
+            };
             self.outgoing.ping();
         }
         Ok(())
