@@ -19,8 +19,9 @@ pub struct Breach {
 
 /// A change may be on its way to a subscriber for so long.
 pub const UNHEARD: u64 = 6 * SECOND;
-/// The least that a minimum hold lasts while clocks run at different rates.
-const SHORTEST_HOLD: u64 = MIN_HOLD / 100 * 98;
+/// The least that a minimum hold lasts after the commit of its grant. Clocks run at different rates; and a node that ends
+/// the tenure of another home node counts from when the grant was sent to the store, which may be slow.
+const SHORTEST_HOLD: u64 = MIN_HOLD / 100 * 98 - 2 * SECOND;
 /// Ends that the owner did not ask for: a key that is fenced before a grant names its fences with each of them.
 const UNWILLING: [&str; 4] = ["expired", "session-ended", "revoked", "reclaimed"];
 
