@@ -21,7 +21,7 @@ pub struct Hello<'a> {
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub enum StreamNotice {
-    /// A lease ended, or must be handed over.
+    /// A lease was revoked, ended, or must be handed over.
     Lease(LeaseNotice),
     /// What the heartbeats of a session announce.
     Session(SessionNotice),
@@ -39,6 +39,13 @@ pub enum LeaseNotice {
         token: u64,
         /// How it ended: the short type of the event, such as `revoked`.
         reason: &'static str,
+    },
+    /// The lease was revoked: no heartbeat keeps it, and it ends when its last promise has run out.
+    Revoked {
+        /// The key of the lease.
+        key: String,
+        /// The token of the tenure that is ending.
+        token: u64,
     },
     /// The holder must hand over the lease.
     HandoverRequested {

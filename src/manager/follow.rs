@@ -1,6 +1,7 @@
 //! What a holder hears at once, besides the answers to its heartbeats: that a tenure ends, or must be handed over.
 //!
 //! Guarantees: what a session's heartbeats announce is noticed when it is decided, if this node is the session's home
+//! node. The same holds for a revocation that waits for the last promise of a lease with its own ttl, at the lease's home
 //! node. The end of a tenure is noticed when it is committed, whatever its home node.
 //!
 //! Does not guarantee: a notice of what happened before the follower was told to keep the tenure or the session. The
@@ -24,6 +25,8 @@ use crate::{
 pub enum Notice {
     /// A tenure ended in this way, without its holder's consent.
     Ended(Key, Token, ChangeKind),
+    /// A tenure was revoked: no heartbeat keeps it, and it ends when its last promise has run out.
+    Revoked(Key, Token),
     /// A tenure must be handed over, and is revoked after so many milliseconds.
     HandOver(Key, Token, u64),
     /// All that this session's heartbeats announce now.
@@ -85,6 +88,9 @@ impl Manager {
                 }
                 follower.tenures.remove(&key);
                 Some(Notice::Ended(key, token, kind))
+            }
+            News::Revoked(key, token) => {
+                (follower.tenures.get(&key) == Some(&token)).then_some(Notice::Revoked(key, token))
             }
             News::HandoverRequested(key, token) => {
                 let left = self.coordinator.sessions.handovers.left_ms(&key, self.now());

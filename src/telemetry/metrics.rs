@@ -147,13 +147,15 @@ pub enum StreamEnd {
     Removed,
     /// Nothing came from the client.
     Silent,
+    /// A message did not come to its end.
+    Slow,
     /// The client did not read.
     Stuck,
 }
 
 impl StreamEnd {
     /// Each kind, in the order of declaration.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Closed,
         Self::Gone,
         Self::Draining,
@@ -161,6 +163,7 @@ impl StreamEnd {
         Self::NoRoom,
         Self::Removed,
         Self::Silent,
+        Self::Slow,
         Self::Stuck,
     ];
 
@@ -175,6 +178,7 @@ impl StreamEnd {
             Self::NoRoom => "no-room",
             Self::Removed => "removed",
             Self::Silent => "silent",
+            Self::Slow => "slow",
             Self::Stuck => "stuck",
         }
     }
@@ -241,7 +245,7 @@ pub struct Metrics {
     pub stream_calls: Counter,
     /// Notices that streams sent.
     pub stream_notices: Counter,
-    streams_ended: [Counter; 8],
+    streams_ended: [Counter; 9],
     shed: [Counter; 4],
     limited: [Counter; 7],
     /// The longest lag of an HTTP worker thread, in seconds.

@@ -90,6 +90,9 @@ impl LeaseActor {
                 Effect::InquireSession(digest) => {
                     self.coordinator.sessions.inquire(digest, [self.key().clone()]);
                 }
+                Effect::TellRevoked(token) => {
+                    self.coordinator.followers.revoked(self.key(), token);
+                }
                 Effect::GiveBack(lease_id) => {
                     self.coordinator.unheard.give_back(self.key().clone(), lease_id);
                 }

@@ -1,12 +1,12 @@
-//! Who follows single tenures. Whoever keeps leases by a stream hears at once that one of them ends, or that it must be
-//! handed over.
+//! Who follows single tenures. Whoever keeps leases by a stream hears at once that one of them was revoked, ended, or
+//! must be handed over.
 //!
 //! Guarantees: a follower hears of the end of a tenure that it follows once, and then follows it no longer. Nobody waits
 //! for a follower.
 //!
 //! Does not guarantee: that a follower hears of what happened before it followed.
 //!
-//! Bounded: a follower hears at most twice of each tenure, and follows at most [`MAX_FOLLOWED`].
+//! Bounded: a follower hears at most three times of each tenure, and follows at most [`MAX_FOLLOWED`].
 
 use std::{
     collections::VecDeque,
@@ -33,6 +33,8 @@ pub const MAX_FOLLOWED: usize = 1 << 16;
 pub enum News {
     /// A tenure ended in this way, without its holder's consent.
     Ended(Key, Token, ChangeKind),
+    /// A tenure was revoked, and ends when its last promise has run out.
+    Revoked(Key, Token),
     /// The holder of a tenure was asked to hand it over.
     HandoverRequested(Key, Token),
     /// Something is announced to the holder of this session, or it ended.
@@ -48,9 +50,17 @@ pub struct Ear {
 
 /// The tenures that somebody follows.
 pub struct Followers {
-    tenures: DashMap<Key, Vec<(Token, Arc<Ear>)>>,
+    tenures: DashMap<Key, Vec<Follow>>,
     /// How many keys there are, so that a node without streams looks at nothing else.
     keys: AtomicUsize,
+}
+
+/// A tenure and one of those that follow it.
+struct Follow {
+    token: Token,
+    ear: Arc<Ear>,
+    /// Whether the follower was told that the tenure is revoked.
+    told_revoked: bool,
 }
 
 impl Default for Followers {
@@ -89,21 +99,23 @@ impl Followers {
             self.keys.fetch_add(1, Ordering::Relaxed);
             Vec::new()
         });
-        match follows.iter().position(|(_, known)| Arc::ptr_eq(known, ear)) {
-            Some(at) => follows[at].0 = token,
-            None => follows.push((token, ear.clone())),
+        let follow = Follow { token, ear: ear.clone(), told_revoked: false };
+        match follows.iter_mut().find(|known| Arc::ptr_eq(&known.ear, ear)) {
+            Some(known) if known.token == token => {}
+            Some(known) => *known = follow,
+            None => follows.push(follow),
         }
     }
 
     /// The follower hears of this key no longer.
     pub fn leave(&self, key: &Key, ear: &Arc<Ear>) {
-        self.keep(key, |(_, known)| !Arc::ptr_eq(known, ear));
+        self.keep(key, |follow| !Arc::ptr_eq(&follow.ear, ear));
     }
 
     /// Keeps of a key's follows those that `stay`.
-    fn keep(&self, key: &Key, mut stay: impl FnMut(&(Token, Arc<Ear>)) -> bool) {
+    fn keep(&self, key: &Key, mut stay: impl FnMut(&Follow) -> bool) {
         let gone = self.tenures.remove_if_mut(key, |_, follows| {
-            follows.retain(|follow| stay(follow));
+            follows.retain(&mut stay);
             follows.is_empty()
         });
         if gone.is_some() {
@@ -114,24 +126,40 @@ impl Followers {
     /// Tells the followers of a tenure of a committed change.
     pub fn heard(&self, key: &Key, change: &Change) {
         let asks = change.kind == ChangeKind::HandoverRequested;
-        if self.keys.load(Ordering::Relaxed) == 0 || !(asks || change.kind.ends_tenure()) {
+        if self.is_empty() || !(asks || change.kind.ends_tenure()) {
             return;
         }
         if asks {
             let Some(follows) = self.tenures.get(key) else { return };
-            for (_, ear) in follows.iter().filter(|(token, _)| *token == change.token) {
-                ear.tell(News::HandoverRequested(key.clone(), change.token));
+            for follow in follows.iter().filter(|follow| follow.token == change.token) {
+                follow.ear.tell(News::HandoverRequested(key.clone(), change.token));
             }
             return;
         }
         let willing = matches!(change.kind, ChangeKind::Released | ChangeKind::Transferred);
-        self.keep(key, |(token, ear)| {
+        self.keep(key, |Follow { token, ear, .. }| {
             let over = *token <= change.token;
             if *token == change.token && !willing {
                 ear.tell(News::Ended(key.clone(), *token, change.kind));
             }
             !over
         });
+    }
+
+    /// Tells the followers of a tenure, once, that it is revoked.
+    pub fn revoked(&self, key: &Key, token: Token) {
+        if self.is_empty() {
+            return;
+        }
+        let Some(mut follows) = self.tenures.get_mut(key) else { return };
+        for follow in follows.iter_mut().filter(|it| it.token == token && !it.told_revoked) {
+            follow.told_revoked = true;
+            follow.ear.tell(News::Revoked(key.clone(), token));
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.keys.load(Ordering::Relaxed) == 0
     }
 }
 
@@ -180,6 +208,22 @@ mod tests {
         assert_eq!(read(&ear), [News::HandoverRequested(key(), Token(3)), ended]);
         assert!(followers.tenures.is_empty());
         assert_eq!(followers.keys.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_follower_hears_once_that_its_own_tenure_is_revoked_and_then_of_its_end() {
+        let (followers, ear) = (Followers::default(), Arc::<Ear>::default());
+        followers.follow(&key(), Token(3), &ear);
+        followers.revoked(&key(), Token(2));
+        followers.revoked(&key(), Token(3));
+        followers.follow(&key(), Token(3), &ear);
+        followers.revoked(&key(), Token(3));
+        assert_eq!(read(&ear), [News::Revoked(key(), Token(3))]);
+        followers.heard(&key(), &change(ChangeKind::Revoked, 3));
+        assert_eq!(read(&ear), [News::Ended(key(), Token(3), ChangeKind::Revoked)]);
+        followers.follow(&key(), Token(4), &ear);
+        followers.revoked(&key(), Token(4));
+        assert_eq!(read(&ear), [News::Revoked(key(), Token(4))]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::{future::Future, pin::Pin, rc::Rc};
 
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload, web};
 use bytes::Bytes;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::words::{self, quoted};
 use crate::api::Object;
@@ -75,7 +75,7 @@ impl<T: Bounded + DeserializeOwned + Default + 'static> FromRequest for Optional
 /// Parses the content of a [`Body`].
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let read = serde_json::from_slice::<Object<T>>(bytes);
-    read.map(|Object(body)| body).map_err(|_| explain::<T>(bytes))
+    read.map(|Object(body)| body).map_err(|_| explain::<Object<T>>(bytes))
 }
 
 /// Parses the content of an [`OptionalBody`].
@@ -83,7 +83,8 @@ pub fn parse_optional<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, 
     if bytes.is_empty() {
         return Ok(T::default());
     }
-    let read = serde_json::from_slice::<Option<Object<T>>>(bytes).map_err(|_| explain::<T>(bytes));
+    let read =
+        serde_json::from_slice::<Option<Object<T>>>(bytes).map_err(|_| explain::<Object<T>>(bytes));
     Ok(read?.map_or_else(T::default, |Object(body)| body))
 }
 
@@ -158,14 +159,14 @@ async fn chunk(
     chunk.transpose().map_err(|error| Problem::malformed(error.to_string(), None))
 }
 
-/// Says what is wrong with a body, and where. The body is parsed a second time for this, so that the first parsing can
-/// be fast.
-fn explain<T: DeserializeOwned>(bytes: &[u8]) -> Problem {
+/// Says what is wrong with a document that cannot be read as a `T`, and where. It is parsed a second time for this, so
+/// that the first parsing can be fast.
+pub fn explain<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Problem {
     if bytes.is_empty() {
         return Problem::malformed("the body is empty; a JSON object is expected".into(), None);
     }
     let mut json = serde_json::Deserializer::from_slice(bytes);
-    match serde_path_to_error::deserialize::<_, Object<T>>(&mut json) {
+    match serde_path_to_error::deserialize::<_, T>(&mut json) {
         Ok(_) => Problem::malformed("there is more after the JSON object".into(), None),
         Err(error) => {
             let path = error.path().to_string();

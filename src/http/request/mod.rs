@@ -9,7 +9,7 @@ mod rights;
 mod session_spec;
 mod words;
 
-pub use body::{Body, Bounded, OptionalBody};
+pub use body::{Body, Bounded, OptionalBody, explain};
 #[cfg(feature = "testing")]
 pub use body::{parse, parse_optional};
 pub use fields::{held, kept_by, key, owner};

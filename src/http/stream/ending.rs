@@ -81,7 +81,8 @@ impl Ending {
             | Self::TooLong => StreamEnd::Refused,
             Self::NoRoom => StreamEnd::NoRoom,
             Self::Removed(_) => StreamEnd::Removed,
-            Self::Silent | Self::Slow => StreamEnd::Silent,
+            Self::Silent => StreamEnd::Silent,
+            Self::Slow => StreamEnd::Slow,
             Self::Stuck => StreamEnd::Stuck,
         }
     }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::{ending::Ending, operations::Parameters};
 use crate::{
     api::{HeartbeatAnswer, Verdict},
-    http::answer::Problem,
+    http::{answer::Problem, request},
 };
 
 /// The largest id of a call: every client can count so far exactly.
@@ -63,9 +63,9 @@ pub fn read(message: &Bytes) -> Result<Message<'_>, Result<Misread, Ending>> {
     match serde_json::from_str::<Message<'_>>(text) {
         Ok(message) if message.id > MAX_ID => Err(Err(Ending::Unanswerable)),
         Ok(message) => Ok(message),
-        Err(error) => match serde_json::from_str::<Named>(text) {
+        Err(_) => match serde_json::from_str::<Named>(text) {
             Ok(Named { id }) if id <= MAX_ID => {
-                Err(Ok((id, Problem::malformed(error.to_string(), None))))
+                Err(Ok((id, request::explain::<Message<'_>>(message))))
             }
             _ => Err(Err(Ending::Unanswerable)),
         },
@@ -205,10 +205,13 @@ mod tests {
 
     use super::*;
 
-    fn unread(text: &str) -> Result<(u64, &'static str), Ending> {
+    fn unread(text: &str) -> Result<(u64, Option<String>), Ending> {
         let message = Bytes::copy_from_slice(text.as_bytes());
         let misread = read(&message).map(drop).expect_err("it cannot be read");
-        misread.map(|(id, problem)| (id, problem.code))
+        misread.map(|(id, problem)| {
+            assert_eq!(problem.code, "malformed-request", "{text}");
+            (id, problem.field)
+        })
     }
 
     #[test]
@@ -226,13 +229,13 @@ mod tests {
 
     #[test]
     fn what_has_an_id_is_answered_and_what_has_none_ends_the_stream() {
-        for text in [
-            r#"{"id":7}"#,
-            r#"{"id":7,"op":1}"#,
-            r#"{"id":7,"op":"heartbeat","more":1}"#,
-            r#"{"id":7,"op":"heartbeat","params":[]}"#,
+        for (text, field) in [
+            (r#"{"id":7}"#, "op"),
+            (r#"{"id":7,"op":1}"#, "op"),
+            (r#"{"id":7,"op":"heartbeat","body":{"key":"k"},"more":1}"#, "more"),
+            (r#"{"id":7,"op":"heartbeat","params":[]}"#, "params"),
         ] {
-            assert_eq!(unread(text), Ok((7, "malformed-request")), "{text}");
+            assert_eq!(unread(text), Ok((7, Some(field.to_owned()))), "{text}");
         }
         for text in [
             "",

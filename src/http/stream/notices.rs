@@ -14,6 +14,10 @@ pub fn notice(told: Notice) -> StreamNotice {
             token: token.0,
             reason: kind.as_str(),
         }),
+        Notice::Revoked(key, token) => StreamNotice::Lease(LeaseNotice::Revoked {
+            key: key.as_str().to_owned(),
+            token: token.0,
+        }),
         Notice::HandOver(key, token, deadline_ms) => {
             StreamNotice::Lease(LeaseNotice::HandoverRequested {
                 key: key.as_str().to_owned(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{answer::Answer, fencing::FenceRun, store_error::StoreError};
 use crate::lease::{
-    primitives::{LeaseId, Nonce, Revision},
+    primitives::{LeaseId, Nonce, Revision, Token},
     records::{Change, CodecError, Record},
 };
 
@@ -25,6 +25,9 @@ pub enum Effect<C> {
     /// Have the current home node of the session that keeps the tenure reissue the revocation: the node that ordered it
     /// is gone.
     Reissue(Nonce),
+    /// Tell whoever keeps the tenure with this token by a stream: it is revoked, and ends when its last promise has run
+    /// out. A session tells its holder by itself.
+    TellRevoked(Token),
     /// No caller knows of the tenure with this lease id: have it released, also after this actor's death.
     GiveBack(LeaseId),
     /// Have a plugin run a fence; report as [`super::Input::Fenced`].

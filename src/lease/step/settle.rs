@@ -131,6 +131,9 @@ impl<C: Caller> Lease<C> {
             Request::Acquire(_) => return self.busy().deferred.push_front(call),
             Request::Revoke(_) => {
                 let held = self.record.revocation.is_some();
+                if held && self.record.session_ref().is_none() {
+                    out.push(Effect::TellRevoked(self.token));
+                }
                 Answer::Revoked(if held { self.promise_left_ms(env.now) } else { 0 })
             }
             Request::Forget(..) => Answer::Forgotten(self.record.seq),

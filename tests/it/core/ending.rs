@@ -1,6 +1,6 @@
 //! Giving back, handing over, being told to go.
 
-use tenure::lease::{Answer, ChangeKind, Lost, Mutant};
+use tenure::lease::{Answer, ChangeKind, Lost, Mutant, Token};
 
 use crate::core::harness::*;
 
@@ -172,6 +172,7 @@ fn a_graceful_revoke_stops_promises_and_waits_for_the_last() {
     bench.pass(2_000);
     let revoked = bench.done(revoke());
     assert!(matches!(revoked.answer(), Answer::Revoked(8_000)));
+    assert_eq!(bench.told_revoked, [Token(a.token())]);
     let beat = bench.ask(heartbeat(a.proof()));
     assert!(matches!(beat.answer(), Answer::Lost(Lost::Ended(ChangeKind::Revoked))));
     bench.run(7_999);
@@ -210,6 +211,7 @@ fn an_immediate_revoke_ends_the_tenure_at_once() {
     let b = bench.ask(acquire("b").waiting_until(until(60)));
     let revoked = bench.done(revoke_immediately());
     assert!(matches!(revoked.answer(), Answer::Revoked(0)));
+    assert_eq!(bench.told_revoked, [], "its end is told");
     assert_eq!(b.grant().view.owner.unwrap().as_str(), "b");
 }
 

@@ -213,6 +213,29 @@ async fn a_call_that_is_given_up_is_granted_nothing() {
     assert_eq!(talk.answer(waiting).await["status"], 200);
     let nothing = talk.call("cancel", &Value::Null).await;
     assert_eq!(nothing["body"]["field"], "call", "{nothing}");
+    for (op, params, body, field) in [
+        ("cancel", json!({ "call": 1, "of": 2 }), Value::Null, "of"),
+        ("cancel", json!({ "call": 1 }), json!({}), "body"),
+        ("unwatch", json!({ "prefix": "k" }), Value::Null, "prefix"),
+    ] {
+        let call = talk.begin_with(op, &params, &body).await;
+        let refused = talk.answer(call).await;
+        assert_eq!((&refused["status"], &refused["body"]["field"]), (&json!(400), &json!(field)));
+    }
+}
+
+#[tokio::test]
+async fn a_message_means_the_same_however_its_json_is_written() {
+    let server = Server::start();
+    let mut talk = Talk::open(server.addr).await;
+    let escaped =
+        r#" {"body":{"\u006bey":"k","owner":"\u0077","ttl_ms":60000},"op":"\u0061cquire","id":7}"#;
+    talk.send_text(escaped.to_owned()).await;
+    let grant = Grant::of(&talk.answer(7).await["body"]);
+    let beat = json!({ "id": 8, "op": "heartbeat", "body": grant.proof() }).to_string();
+    talk.send_text(beat.replace("heartbeat", r"heart\u0062eat").replace("\"k\"", r#""\u006b""#))
+        .await;
+    assert_eq!(talk.answer(8).await["status"], 200);
 }
 
 #[tokio::test]

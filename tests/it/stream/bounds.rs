@@ -153,6 +153,21 @@ async fn whoever_says_nothing_is_closed_and_whoever_answers_pings_is_not() {
 }
 
 #[tokio::test]
+async fn a_message_that_does_not_come_to_its_end_ends_the_stream() {
+    let server = Server::with(&["server.stream_ping=100ms"]);
+    let mut slow = Talk::open(server.addr).await;
+    // The first of several parts: 16 KiB of it came. The pings are answered.
+    let begin = [&[0x01, 0xfe][..], &(16_384_u16).to_be_bytes(), &[0; 4]].concat();
+    slow.connection().write_all(&begin).await.expect("sent");
+    slow.connection().write_all(&[b' '; 16_384]).await.expect("sent");
+    let (code, reason) = slow.end().await.expect("a reason");
+    assert_eq!(code, 1008);
+    assert!(reason.contains("did not come to its end"), "{reason}");
+    let ended = "tenure_streams_ended_total{reason=\"slow\"}";
+    assert!((server.metric(ended).await - 1.0).abs() < f64::EPSILON);
+}
+
+#[tokio::test]
 async fn whoever_does_not_read_loses_its_stream_and_keeps_nobody_waiting() {
     let server = Server::with(&["server.stream_ping=1h"]);
     let socket = TcpSocket::new_v4().expect("a socket");

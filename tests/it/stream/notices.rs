@@ -47,6 +47,41 @@ async fn who_was_granted_a_lease_or_renewed_it_is_told_of_its_end() {
     assert!((server.metric("tenure_stream_notices_total").await - 4.0).abs() < f64::EPSILON);
 }
 
+/// The tenure goes on until its last promise has run out, but its holder need not wait for that.
+#[tokio::test]
+async fn a_revocation_that_waits_is_told_when_it_is_ordered() {
+    let server = Server::start();
+    let mut talk = Talk::open(server.addr).await;
+    let grant = acquire(&mut talk, "k", 4_000).await;
+    server.acquire("other", "w2", 60_000).await;
+    let revoke = |key: &str| json!({ "key": key, "reason": "r" });
+    server.post("/v1/admin/revoke", &revoke("other")).await.ok();
+    let revoked = server.post("/v1/admin/revoke", &revoke("k")).await.ok();
+    assert!((1..=4_000).contains(&revoked["ends_in_ms"].as_u64().expect("whole")), "{revoked}");
+    let answered = Instant::now();
+    let told = json!({ "type": "revoked", "key": "k", "token": grant.token });
+    assert_eq!(talk.pushed("notice").await, told);
+    assert!(answered.elapsed() < ms(2_000), "{:?}", answered.elapsed());
+    assert_eq!(server.lease("k").await["state"], "held");
+    let beat = talk.call("heartbeat", &grant.proof()).await;
+    assert_eq!(beat["body"]["code"], "lease-lost", "{beat}");
+    // The second order is the first again.
+    server.post("/v1/admin/revoke", &revoke("k")).await.ok();
+    assert_eq!(talk.pushed("notice").await, ended(&grant, "revoked"));
+}
+
+#[tokio::test]
+async fn whoever_drains_an_owner_has_its_streams_told_at_once() {
+    let server = Server::start();
+    let mut talk = Talk::open(server.addr).await;
+    let grant = acquire(&mut talk, "k", 60_000).await;
+    let drain = json!({ "owner": "w" });
+    server.post("/v1/admin/drain", &drain).await.ok();
+    let told = talk.pushed("notice").await;
+    assert_eq!((&told["key"], &told["token"]), (&json!("k"), &json!(grant.token)), "{told}");
+    assert_eq!(told["type"], "revoked", "{told}");
+}
+
 #[tokio::test]
 async fn the_end_of_the_ttl_is_told_and_a_release_is_not() {
     let server = Server::start();

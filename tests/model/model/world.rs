@@ -277,6 +277,7 @@ impl World {
                 | Effect::Inquire(_)
                 | Effect::InquireSession(_)
                 | Effect::Reissue(_)
+                | Effect::TellRevoked(_)
                 | Effect::GiveBack(_) => {}
                 Effect::Fence(run) => self.ended.run(&run),
             }

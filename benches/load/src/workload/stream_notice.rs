@@ -1,4 +1,5 @@
-//! `stream-notice`: a lease is revoked by HTTP, and its holder is told by its stream. How long after?
+//! `stream-notice`: a lease is revoked by HTTP, and its holder is told by its stream. How long after? Every other
+//! revocation is immediate, and the others wait for the lease's last promise.
 //!
 //! The revocation is decided between the request's sending and its answer. So the true latency lies between two
 //! figures, and both are told: `notice` counts from sending, `notice_after_answer` from the arrival of the answer, and
@@ -72,7 +73,8 @@ impl Holder {
             let key = format!("{}/{n:08}", self.prefix);
             let body = acquire(key.clone(), "bench", LONG_TTL_MS);
             stream.ask::<IgnoredAny>("acquire", &body).await?;
-            let order = json!({ "key": key, "reason": "bench", "immediately": true });
+            let immediately = n % 2 == 0;
+            let order = json!({ "key": key, "reason": "bench", "immediately": immediately });
             let request = self.target.post("/v1/admin/revoke", http::json(&order))?;
             let begun = tick();
             let revoke = async {

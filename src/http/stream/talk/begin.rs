@@ -30,6 +30,7 @@ impl Talk {
         message: &Bytes,
     ) -> Result<Option<(LocalBoxFuture<'static, Answer>, bool)>, Problem> {
         if call.op == UNWATCH {
+            takes_only(call, &[])?;
             (self.watch, self.beginning) = (None, None);
             self.outgoing.answer(&Answer::ok(call.id, &serde_json::json!({})));
             return Ok(None);
@@ -116,6 +117,7 @@ impl Talk {
 
     /// Gives up the call that the parameter `call` names, as if its caller had hung up. Returns whether it was in flight.
     fn cancel(&mut self, call: &Message<'_>) -> Result<bool, Problem> {
+        takes_only(call, &["call"])?;
         let of = call.params.get("call").and_then(serde_json::Value::as_u64);
         let of = of.ok_or_else(|| Problem::field("call", "must be the id of a call"))?;
         let given_up = self.forget(of);
@@ -123,5 +125,20 @@ impl Talk {
             abort.abort();
         }
         Ok(given_up.is_some())
+    }
+}
+
+/// Refuses a call of the stream's own that has a body, or parameters other than these.
+fn takes_only(call: &Message<'_>, names: &[&str]) -> Result<(), Problem> {
+    if let Some(other) = call.params.keys().find(|name| !names.contains(&name.as_str())) {
+        let detail = format!("unknown parameter `{other}`");
+        return Err(Problem::malformed(detail, Some(other.clone())));
+    }
+    match call.body {
+        Some(_) => {
+            let detail = format!("{} takes no body", call.op);
+            Err(Problem::malformed(detail, Some("body".to_owned())))
+        }
+        None => Ok(()),
     }
 }

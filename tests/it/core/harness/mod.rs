@@ -19,7 +19,7 @@ pub use policy::*;
 use tenure::lease::{
     Alarm, Call, Change, ChangeKind, ClusterSecret, Effect, Env, FenceRun, Inherited, Input, Key,
     Lease, LeaseId, Level, Loaded, Moment, Mutant, NodeContext, Nonce, PromiseCell, ReadFor,
-    Record, Request, Rules, StoreError, WriteEffect,
+    Record, Request, Rules, StoreError, Token, WriteEffect,
 };
 pub use who::Who;
 
@@ -54,6 +54,8 @@ pub struct Bench {
     /// Reads that are not answered yet.
     pub reads: VecDeque<ReadFor>,
     pub alarms: Vec<Alarm>,
+    /// The tenures of whose revocation followers were told.
+    pub told_revoked: Vec<Token>,
     /// Fences that the shell handed to plugins.
     pub fences: Vec<FenceRun>,
     /// Sessions that are to be asked about.
@@ -131,6 +133,7 @@ impl Bench {
             strays: VecDeque::new(),
             reads: VecDeque::new(),
             alarms: Vec::new(),
+            told_revoked: Vec::new(),
             fences: Vec::new(),
             inquired: Vec::new(),
             reissued: Vec::new(),
@@ -183,6 +186,7 @@ impl Bench {
                 Effect::Inquire(_) => {}
                 Effect::InquireSession(session) => self.inquired.push(session),
                 Effect::Reissue(session) => self.reissued.push(session),
+                Effect::TellRevoked(token) => self.told_revoked.push(token),
                 Effect::GiveBack(lease_id) => self.given_back.push(lease_id),
                 Effect::Fence(run) => {
                     let due = self.oracle.fencing(&run);

@@ -308,7 +308,7 @@ impl World {
                 }
                 Effect::Reissue(session) => self.nodes[at].reissued.push(session),
                 Effect::GiveBack(lease_id) => self.nodes[at].given_back.push(lease_id),
-                Effect::Alarm(_) | Effect::InquireSession(_) => {}
+                Effect::Alarm(_) | Effect::InquireSession(_) | Effect::TellRevoked(_) => {}
             }
         }
     }

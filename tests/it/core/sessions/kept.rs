@@ -167,6 +167,7 @@ fn a_graceful_revoke_waits_for_what_the_session_was_promised() {
     let floor = duo.session.lease.next_wake();
     let revoked = duo.key.done(revoke_until(floor));
     assert!(matches!(revoked.answer(), Answer::Revoked(TTL_MS)));
+    assert_eq!(duo.key.told_revoked, [], "its session tells");
     let handed = duo.key.done(transfer(kept.proof(), "b"));
     assert!(matches!(handed.answer(), Answer::Lost(Lost::Ended(ChangeKind::Revoked))));
     duo.key.run(TTL_MS - 1);
