@@ -24,5 +24,6 @@ pub fn committed(event: &Value) -> Event {
         owner: owner.unwrap_or_default(),
         session: text(&data["session"]),
         fences: Vec::new(),
+        sent: None,
     }
 }

@@ -118,6 +118,9 @@ pub enum Event {
         /// Plugins that must confirm before the next grant, on a line that ends a tenure.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         fences: Vec<String>,
+        /// When its node first sent it to the store, where that is known.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        sent: Option<u64>,
     },
     /// A session's tombstone became durable.
     Tombstone { session: String },

@@ -19,9 +19,8 @@ pub struct Breach {
 
 /// A change may be on its way to a subscriber for so long.
 pub const UNHEARD: u64 = 6 * SECOND;
-/// The least that a minimum hold lasts after the commit of its grant. Clocks run at different rates; and a node that ends
-/// the tenure of another home node counts from when the grant was sent to the store, which may be slow.
-const SHORTEST_HOLD: u64 = MIN_HOLD / 100 * 98 - 2 * SECOND;
+/// The least that a minimum hold lasts after its grant was first sent to the store: clocks run at different rates.
+const SHORTEST_HOLD: u64 = MIN_HOLD / 100 * 98;
 /// Ends that the owner did not ask for: a key that is fenced before a grant names its fences with each of them.
 const UNWILLING: [&str; 4] = ["expired", "session-ended", "revoked", "reclaimed"];
 
@@ -81,17 +80,17 @@ fn check_held(lines: &[Line]) -> Vec<Breach> {
         if matches!(&line.event, Event::Fault { fault, .. } if fault.starts_with("regress")) {
             return breaches;
         }
-        let Event::Committed { key, kind, token, owner, .. } = &line.event else { continue };
+        let Event::Committed { key, kind, token, owner, sent, .. } = &line.event else { continue };
         if !key.starts_with(HELD_LONG) {
             continue;
         }
         match kind.as_str() {
-            "granted" => match held.insert(key, (*token, line.t, owner)) {
+            "granted" => match held.insert(key, (*token, sent.unwrap_or(line.t), owner)) {
                 // A tenure that was revived began when it was granted.
                 Some(same) if same.0 == *token => drop(held.insert(key, same)),
                 Some((last, at, by)) if by != owner && line.t < at + SHORTEST_HOLD => {
                     let text = format!(
-                        "{key}: token {last} was granted at {at} ns, and token {token} to another \
+                        "{key}: token {last} was sent at {at} ns, and token {token} to another \
                          owner at {} ns",
                         line.t
                     );

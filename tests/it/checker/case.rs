@@ -118,6 +118,7 @@ fn of_others(verb: &str, words: &mut Words<'_>) -> Event {
             fences: words
                 .after("fences", |words| words.text().split(',').map(str::to_owned).collect())
                 .unwrap_or_default(),
+            sent: None,
         },
         "heard" => Event::Heard {
             subscriber: words.text(),

@@ -40,7 +40,10 @@ impl Tenure {
         };
         let owner = self.worker.clone();
         let fences = Vec::new();
-        [Event::Committed { key, seq, kind, token, owner, session: None, fences }, heard]
+        [
+            Event::Committed { key, seq, kind, token, owner, session: None, fences, sent: None },
+            heard,
+        ]
     }
 
     fn write(self, t: u64, lines: &mut Vec<Line>) {

@@ -467,8 +467,14 @@ fn commits_are_written_down() {
                 owner: "w1".to_owned(),
                 session: None,
                 fences: Vec::new(),
+                sent: None,
             };
-            let lines: Vec<Event> = log.lines().into_iter().map(|line| line.event).collect();
+            let mut lines: Vec<Event> = log.lines().into_iter().map(|line| line.event).collect();
+            for line in &mut lines {
+                if let Event::Committed { sent, .. } = line {
+                    assert!(sent.take().is_some());
+                }
+            }
             let tombstone = Event::Tombstone { session: Nonce(5).to_string() };
             assert_eq!(lines, [told("granted", 1), told("released", 2), tombstone]);
             listener.until(&store, 3).await;

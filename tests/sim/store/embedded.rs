@@ -11,7 +11,7 @@ use tokio::{sync::oneshot, time::sleep};
 use super::{
     Server, State,
     shape::{Flaw, Kind, TAIL, happens, span},
-    state::ProcessId,
+    state::{ProcessId, Sent},
 };
 use crate::history::{Event, Sight};
 
@@ -32,7 +32,7 @@ pub(super) struct Job {
     pub write: Write,
     /// The key goes away.
     pub forgets: bool,
-    pub at_ms: u64,
+    pub sent: Sent,
     pub reply: oneshot::Sender<Verdict>,
 }
 
@@ -235,14 +235,14 @@ impl State {
         let revision = self.data.next();
         known.insert(key.clone(), if job.forgets { Revision::ABSENT } else { revision });
         if self.shape.flaw == Flaw::PublishesEarly {
-            self.publish_early(&job.write, revision, job.at_ms);
+            self.publish_early(&job.write, revision, job.sent);
         }
         self.disk.group.push((job, revision));
     }
 
-    fn publish_early(&self, write: &Write, revision: Revision, at_ms: u64) {
+    fn publish_early(&self, write: &Write, revision: Revision, sent: Sent) {
         let mut copy = super::Data::new(self.data.meta.identity);
-        copy.put(Kind::Embedded, write, revision, at_ms, 0, 1);
+        copy.put(Kind::Embedded, write, revision, sent, 0, 1);
         let changes = copy.log.into_values().flat_map(|entry| entry.changes);
         let changes: Vec<_> = changes.collect();
         if let Some(view) = self.processes.values().next()
@@ -259,6 +259,6 @@ impl State {
             self.data.items.remove(&job.write.key);
             return Vec::new();
         }
-        self.data.put(Kind::Embedded, &job.write, revision, job.at_ms, 0, usize::MAX)
+        self.data.put(Kind::Embedded, &job.write, revision, job.sent, 0, usize::MAX)
     }
 }

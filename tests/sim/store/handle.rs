@@ -80,9 +80,11 @@ impl Handle {
 
     fn enqueue(&self, write: Write, forgets: bool) -> StoreFuture<WriteOutcome> {
         let at_ms = self.look(|_, view| view.clock.wall_ms()).unwrap_or(0);
+        let now = self.server.now();
+        let sent = self.server.lock().sent(&write, at_ms, now);
         let (reply, verdict) = oneshot::channel();
         let key = write.key.clone();
-        if let Err(why) = self.server.enqueue(self.process, Job { write, forgets, at_ms, reply }) {
+        if let Err(why) = self.server.enqueue(self.process, Job { write, forgets, sent, reply }) {
             return Box::pin(ready(WriteOutcome::Refused(why)));
         }
         let server = self.server.clone();

@@ -39,7 +39,7 @@ mod view;
 mod wire;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -48,7 +48,7 @@ use tenure::actor::watch;
 use tenure::{
     clock::{Chance, Clock},
     lease::{Nonce, StoreError},
-    store::{LeaseStore, StoreFuture, Witness},
+    store::{LeaseStore, StoreFuture, Witness, Write},
 };
 use tokio::time::Instant;
 
@@ -57,7 +57,7 @@ pub use self::shape::{Direction, Flaw, Kind, Shape};
 use self::{
     embedded::Disk,
     handle::Handle,
-    state::{Data, ProcessId},
+    state::{Data, ProcessId, Sent},
     view::{View, went_backwards},
     wire::Class,
 };
@@ -82,6 +82,8 @@ struct State {
     data: Data,
     snapshot: Option<Data>,
     processes: BTreeMap<ProcessId, View>,
+    /// When each record was first sent, by its nonce: a write of unknown outcome is sent again.
+    sent: HashMap<Nonce, u64>,
     next_process: ProcessId,
     /// What each node remembers of the store from one process to the next.
     witnesses: BTreeMap<usize, Witness>,
@@ -98,6 +100,11 @@ struct State {
 }
 
 impl State {
+    /// When this write was sent for the first time, if it is sent now.
+    fn sent(&mut self, write: &Write, at_ms: u64, now: u64) -> Sent {
+        Sent { at_ms, at: *self.sent.entry(write.record.nonce).or_insert(now) }
+    }
+
     fn cut(&self, node: usize) -> Option<Direction> {
         self.cuts.get(&node).copied()
     }
@@ -114,6 +121,7 @@ impl Server {
             data: Data::new(identity),
             snapshot: None,
             processes: BTreeMap::new(),
+            sent: HashMap::new(),
             next_process: 1,
             witnesses: BTreeMap::new(),
             cuts: BTreeMap::new(),

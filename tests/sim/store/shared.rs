@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use super::{
     Server, State,
     shape::{Kind, happens},
-    state::{Data, Entry, Item, ProcessId, end_of},
+    state::{Data, Entry, Item, ProcessId, Sent, end_of},
     wire::{Class, Failure},
 };
 use crate::history::Sight;
@@ -76,7 +76,7 @@ impl State {
         server: &Server,
         process: ProcessId,
         write: &Write,
-        (at_ms, high): (u64, u64),
+        (sent, high): (Sent, u64),
     ) -> Result<Result<Item, Option<Item>>, StoreError> {
         let there = self.data.items.get(&write.key);
         if there.map_or(Revision::ABSENT, |item| item.revision) != write.expected {
@@ -96,7 +96,7 @@ impl State {
             _ => self.data.next(),
         };
         let keep = self.shape.keep;
-        let told = self.data.put(self.kind, write, revision, at_ms, process, keep);
+        let told = self.data.put(self.kind, write, revision, sent, process, keep);
         server.write_down(told);
         server.committed(self, process);
         let item = self.data.items.get(&write.key).cloned();
@@ -109,8 +109,8 @@ pub(super) async fn compare_and_set(
     process: ProcessId,
     write: Write,
 ) -> WriteOutcome {
-    let sent = {
-        let state = server.lock();
+    let view = {
+        let mut state = server.lock();
         let Some(view) = state.processes.get(&process) else {
             return WriteOutcome::Refused(unavailable("the store is closed"));
         };
@@ -123,14 +123,15 @@ pub(super) async fn compare_and_set(
         {
             return WriteOutcome::Refused(unavailable("changes of the key wait to be logged"));
         }
-        (view.clock.wall_ms(), view.high, view.highest, state.kind)
+        let (at_ms, high, highest) = (view.clock.wall_ms(), view.high, view.highest);
+        (state.sent(&write, at_ms, server.now()), high, highest, state.kind)
     };
-    let (at_ms, high, highest, kind) = sent;
+    let (sent, high, highest, kind) = view;
     let key = write.key.clone();
     let judged = {
         let write = write.clone();
         let work = move |server: &Server, state: &mut State| {
-            state.take_write(server, process, &write, (at_ms, high))
+            state.take_write(server, process, &write, (sent, high))
         };
         server.ask(process, Class::Write, work).await
     };

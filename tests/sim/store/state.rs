@@ -91,6 +91,15 @@ pub(super) struct Data {
 pub(super) const SECRET: [u8; 32] = [7; 32];
 
 /// After every change of an entry of a log that batches.
+/// When a node sent a write.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// By the node's wall clock, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// In the run, in nanoseconds.
+    pub at: u64,
+}
+
 pub(super) fn end_of(entry: u64) -> Position {
     let index = if entry == 0 { 0 } else { u32::MAX };
     Position { revision: Revision(entry), index }
@@ -155,10 +164,11 @@ impl Data {
         kind: Kind,
         write: &Write,
         revision: Revision,
-        at_ms: u64,
+        sent: Sent,
         by: ProcessId,
         keep: usize,
     ) -> Vec<Event> {
+        let Sent { at_ms, at } = sent;
         let record = reread(&write.record);
         let epoch = if kind == Kind::Embedded { self.meta.epoch } else { write.record.epoch };
         let node = if kind == Kind::Embedded { Nonce::default() } else { write.record.node };
@@ -170,7 +180,7 @@ impl Data {
             let position = Position { revision, index };
             changes.push(Committed { position, key: write.key.clone(), node, change, at_ms });
         }
-        let told = changes.iter().filter_map(|c| told(c, &write.record)).collect();
+        let told = changes.iter().filter_map(|c| told(c, &write.record, at)).collect();
         self.items.insert(write.key.clone(), item.clone());
         if kind == Kind::DynamoDb {
             self.adopt(&write.key, by);
@@ -325,7 +335,7 @@ impl Data {
 }
 
 /// A line of the history for a change; those of sessions tell their end alone.
-fn told(committed: &Committed, record: &Record) -> Option<Event> {
+fn told(committed: &Committed, record: &Record, sent: u64) -> Option<Event> {
     let Change { kind, seq, owner, token, previous, session, .. } = &committed.change;
     if let Some(session) = committed.key.session() {
         return kind.ends_tenure().then(|| Event::Tombstone { session: session.to_string() });
@@ -346,5 +356,6 @@ fn told(committed: &Committed, record: &Record) -> Option<Event> {
         owner: owner.map(ToString::to_string).unwrap_or_default(),
         session: session.map(|session| session.to_string()),
         fences: blocking.flat_map(|fence| fence.pending.iter().map(ToString::to_string)).collect(),
+        sent: Some(sent),
     })
 }
