@@ -36,6 +36,10 @@ pub struct PoolMember {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub set_aside: bool,
+    /// Whether a newer session of the same owner is the member instead, in a pool whose members come back to their keys.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub replaced: bool,
     /// The URL of the session's home node; null if the answering node does not know it yet.
     #[serde(default)]
     pub node: Option<String>,
@@ -61,6 +65,11 @@ pub struct Pool {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(value_type = Option<usize>))]
     pub free: Option<u64>,
+    /// The number of these keys that are kept for a member that went, in a pool whose members come back to their keys.
+    /// Null while the keys are not counted.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(value_type = Option<usize>))]
+    pub kept: Option<u64>,
     /// The members, in the order of their sessions' digests.
     pub members: Vec<PoolMember>,
 }

@@ -129,6 +129,10 @@ pub struct SessionView {
     /// A summary of the leases that the session keeps; `None` if only its home node knows.
     #[serde(default)]
     pub leases: Option<Holdings>,
+    /// How long the member's keys are kept for its owner if it ends without a drain, in milliseconds; `None` if its pool
+    /// does not keep them.
+    #[serde(default)]
+    pub rejoin_window_ms: Option<u64>,
     /// The other fields, as they arrived.
     #[serde(flatten)]
     pub other: Map<String, Value>,

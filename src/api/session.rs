@@ -71,6 +71,9 @@ pub struct Session {
     pub lock_delay_ms: Option<u32>,
     /// The pool that the session joined; null if it joined none.
     pub pool: Option<String>,
+    /// How long the member's keys are kept for its owner if it ends without a drain, in milliseconds; null if its pool
+    /// does not keep them.
+    pub rejoin_window_ms: Option<u32>,
     /// The weight of the member. Members with a higher weight have a larger share of the pool.
     pub weight: u32,
     /// The most leases of the pool that the member accepts at a time; null if only its share limits it.

@@ -54,6 +54,7 @@ fn session() -> Session {
         behavior: Default::default(),
         lock_delay_ms: None,
         pool: None,
+        rejoin_window_ms: None,
         weight: 1,
         capacity: None,
         checks: Vec::new(),

@@ -25,7 +25,8 @@ const MOST_KEYS: usize = 10_000;
 /// machine, gets the content of the file TENURE_VALUE_FILE as TENURE_VALUE.
 ///
 /// On SIGTERM or SIGINT, all programs are told to end, each key is handed over as its program ends, and the command
-/// exits with 0. A second signal kills the programs that still run.
+/// exits with 0. A second signal kills the programs that still run. If the pool has a rejoin window and this member has
+/// an --owner, the keys are not handed over but kept for that time for the next member with this owner.
 #[derive(Clone, Debug, Args)]
 #[command(group(ArgGroup::new("which").args(["prefix", "keys", "keys_from"])))]
 pub struct WorkArgs {
@@ -47,6 +48,9 @@ pub struct WorkArgs {
     /// Owner of the leases [default: HOSTNAME:PID]
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
+    /// On SIGTERM or SIGINT, hand the keys to other members even if the pool would keep them for this owner
+    #[arg(long)]
+    drain: bool,
     /// Weight of this member: its share of the pool's keys, relative to the weights of other members
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     weight: u32,
@@ -104,6 +108,8 @@ impl WorkArgs {
             servers: context.client.environment().to_vec(),
             grace,
             restart: self.restart.into(),
+            // A name that another process would not have says nothing about who comes back.
+            returns: self.owner.is_some() && !self.drain,
             command: self.command,
             talk: Arc::new(move |event| say(event, as_json)),
         };

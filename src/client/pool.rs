@@ -53,6 +53,8 @@ const WAIT: Duration = Duration::from_secs(30);
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 /// How long a member has no lease before it reports this, and the interval between further reports.
 const REPORTS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
+/// How long the tasks of a member that stops, and comes back, may take.
+const STOP: Duration = Duration::from_secs(30);
 /// How long a key rests here after its task failed: the first time, and at most.
 const RESTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
@@ -96,6 +98,8 @@ impl From<Option<String>> for Handover {
 pub enum Ended {
     /// It finished, and its lease was handed over.
     Done,
+    /// It finished, and its key is kept for this member, which stops and comes back.
+    Kept,
     /// It failed or panicked, and its lease was released.
     Failed(String),
     /// Its lease was lost; the task was dropped unless it ended in time.
@@ -126,17 +130,39 @@ pub struct WorkerPool {
     order: Order,
     watcher: Watcher,
     waits: WaitWatcher,
-    drain: Arc<watch::Sender<bool>>,
+    leave: Arc<watch::Sender<Leave>>,
+}
+
+/// How a member leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Leave {
+    Not,
+    /// It comes back to its keys.
+    Stop,
+    /// For good.
+    Drain,
 }
 
 /// Stops a [`WorkerPool`] from outside.
 #[derive(Clone, Debug)]
-pub struct DrainHandle(Arc<watch::Sender<bool>>);
+pub struct DrainHandle(Arc<watch::Sender<Leave>>);
 
 impl DrainHandle {
     /// Hands all leases over, after which [`WorkerPool::run`] returns.
     pub fn drain(&self) {
-        self.0.send_replace(true);
+        self.0.send_replace(Leave::Drain);
+    }
+
+    /// Ends all tasks, after which [`WorkerPool::run`] returns. If the policy of the pool has a `rejoin_window`, the keys
+    /// are kept for that time for the next member with this owner. Otherwise this is a [drain](Self::drain).
+    pub fn stop(&self) {
+        self.0.send_if_modified(|leave| {
+            let stops = *leave < Leave::Stop;
+            if stops {
+                *leave = Leave::Stop;
+            }
+            stops
+        });
     }
 }
 
@@ -155,7 +181,7 @@ impl WorkerPool {
             order: Order::Random,
             watcher: Arc::new(|_, _| {}),
             waits: Arc::new(|_| {}),
-            drain: Arc::new(watch::Sender::new(false)),
+            leave: Arc::new(watch::Sender::new(Leave::Not)),
         }
     }
 
@@ -210,7 +236,7 @@ impl WorkerPool {
     /// A handle that stops it in good order.
     #[must_use]
     pub fn drain_handle(&self) -> DrainHandle {
-        DrainHandle(self.drain.clone())
+        DrainHandle(self.leave.clone())
     }
 
     /// Takes leases and runs a task for each, until it is drained.
@@ -266,7 +292,7 @@ impl Member {
         let mut pause = PAUSES[0];
         loop {
             let pool = &self.pool;
-            let mut drain = pool.drain.subscribe();
+            let mut leave = pool.leave.subscribe();
             let owner = pool.owner.clone().unwrap_or_else(super::hold::nameless);
             let options = SessionOptions::new(owner)
                 .ttl(pool.ttl)
@@ -278,7 +304,7 @@ impl Member {
             };
             tokio::select! {
                 biased;
-                () = asked_to_leave(&mut drain) => return Ok(None),
+                () = asked_to_leave(&mut leave) => return Ok(None),
                 opened = pool.client.open_session(options) => match opened {
                     Ok(session) => return Ok(Some(Arc::new(session))),
                     Err(error) if is_final(&error) => return Err(error),
@@ -291,7 +317,7 @@ impl Member {
             let rest = pause + self.chance.jitter(pause);
             tokio::select! {
                 biased;
-                () = asked_to_leave(&mut drain) => return Ok(None),
+                () = asked_to_leave(&mut leave) => return Ok(None),
                 () = sleep(rest) => {}
             }
             pause = (pause * 2).min(PAUSES[1]);
@@ -301,7 +327,7 @@ impl Member {
     /// Works until the session is lost, or until all is handed over; true in the second case.
     async fn work(&mut self, session: &Arc<Session>, order: Order) -> Result<bool, ClientError> {
         let mut tasks: JoinSet<(String, Ended)> = JoinSet::new();
-        let mut drain = self.pool.drain.subscribe();
+        let mut leave = self.pool.leave.subscribe();
         let mut asking: Option<Acquiring<'_>> = None;
         let (mut pause, mut leaving) = (Duration::ZERO, false);
         let mut report = Box::pin(sleep(REPORTS[0]));
@@ -323,14 +349,14 @@ impl Member {
             };
             tokio::select! {
                 biased;
-                () = asked_to_leave(&mut drain), if !leaving => {
+                () = asked_to_leave(&mut leave), if !leaving => {
                     leaving = true;
                     asking = None;
                     self.leave(session).await;
                 }
                 () = ordered_to_leave(session), if !leaving => {
                     tracing::warn!(pool = self.pool.pool, "an administrator drains this member");
-                    self.pool.drain.send_replace(true);
+                    self.pool.leave.send_replace(Leave::Drain);
                 }
                 loss = session.lost() => {
                     tracing::warn!(%loss, pool = self.pool.pool, "the session was lost");
@@ -345,7 +371,7 @@ impl Member {
                     pause = match asked {
                         Ok(leases) => {
                             for lease in leases.into_iter().take(room) {
-                                self.tend(&mut tasks, lease);
+                                self.tend(&mut tasks, lease, session);
                             }
                             Duration::ZERO
                         }
@@ -375,13 +401,21 @@ impl Member {
         hold.order(order).wait(WAIT).fair()
     }
 
-    /// Tells the server that this member leaves.
+    /// Tells the server that this member leaves, unless it comes back.
     async fn leave(&self, session: &Session) {
+        if self.comes_back(session) {
+            return session.ask_for_all(STOP);
+        }
         if let Err(error) = session.drain().await {
             // The member then hands its leases over without the server's help.
             tracing::debug!(%error, "cannot tell the server that this member leaves");
             session.ask_for_all(self.pool.ttl);
         }
+    }
+
+    /// Whether the keys of this member, which leaves, are kept for it.
+    fn comes_back(&self, session: &Session) -> bool {
+        session.rejoin_window().is_some() && *self.pool.leave.borrow() == Leave::Stop
     }
 
     /// Waits until the tasks of a lost session have ended with their leases.
@@ -391,13 +425,16 @@ impl Member {
         }
     }
 
-    fn tend(&self, tasks: &mut JoinSet<(String, Ended)>, lease: Lease) {
+    fn tend(&self, tasks: &mut JoinSet<(String, Ended)>, lease: Lease, session: &Session) {
         let lease = Arc::new(lease);
         let rest = self.rests.of(lease.key(), self.pool.client.clock.now());
         let task = (self.start)(lease.clone());
+        let leave = self.pool.leave.clone();
+        let (keeps, owner) = (session.rejoin_window().is_some(), session.owner().to_owned());
+        let heir = move || (keeps && *leave.borrow() == Leave::Stop).then_some(owner);
         tasks.spawn(async move {
             let key = lease.key().to_owned();
-            (key, tend(lease, task, rest).await)
+            (key, tend(lease, task, rest, heir).await)
         });
     }
 
@@ -411,14 +448,14 @@ impl Member {
             Ended::Lost(loss) => {
                 tracing::warn!(key, %loss, "a lease was lost; its task was stopped");
             }
-            Ended::Done => self.rests.fine(&key),
+            Ended::Done | Ended::Kept => self.rests.fine(&key),
         }
         (self.pool.watcher)(&key, &ended);
     }
 }
 
-async fn asked_to_leave(drain: &mut watch::Receiver<bool>) {
-    if drain.wait_for(|drain| *drain).await.is_err() {
+async fn asked_to_leave(leave: &mut watch::Receiver<Leave>) {
+    if leave.wait_for(|leave| *leave > Leave::Not).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
@@ -444,8 +481,14 @@ fn ask<'a>(session: Arc<Session>, hold: Hold, rest: Duration) -> Acquiring<'a> {
     })
 }
 
-/// Runs the task of a lease, and ends the tenure when the task ends.
-async fn tend(lease: Arc<Lease>, task: Task, rest: Duration) -> Ended {
+/// Runs the task of a lease, and ends the tenure when the task ends. `heir` names the owner for whom the key is then
+/// kept, if it is.
+async fn tend(
+    lease: Arc<Lease>,
+    task: Task,
+    rest: Duration,
+    heir: impl FnOnce() -> Option<String>,
+) -> Ended {
     // When this future is dropped, the task is dropped too.
     let mut running = JoinSet::new();
     running.spawn(async move {
@@ -466,14 +509,15 @@ async fn tend(lease: Arc<Lease>, task: Task, rest: Duration) -> Ended {
     let outcome = match ended {
         Some(Ok(Ok(handover))) if lost.is_none() => {
             let value = handover.value.as_deref();
-            let told = match lease.transfer(None, value).await {
+            let heir = heir();
+            let told = match lease.transfer(heir.as_deref(), value).await {
                 Err(ClientError::Refused(_)) => lease.give_back(value).await,
                 told => told,
             };
             if let Err(error) = told {
                 tracing::debug!(key = lease.key(), %error, "a lease is left to its session");
             }
-            return Ended::Done;
+            return if heir.is_some() { Ended::Kept } else { Ended::Done };
         }
         Some(Ok(Ok(handover))) if in_time => {
             // The task stopped before its guarantee ended, so the next owner need not wait that long.

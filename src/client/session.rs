@@ -164,6 +164,12 @@ impl Session {
         self.session_state.ttl
     }
 
+    /// How long its keys are kept for its owner after it ended without a drain; `None` if its pool does not keep them.
+    #[must_use]
+    pub fn rejoin_window(&self) -> Option<Duration> {
+        self.session_state.rejoin_window
+    }
+
     /// Whether it is guaranteed to live. Once this is false, it is false forever.
     #[must_use]
     pub fn valid(&self) -> bool {

@@ -28,6 +28,9 @@ pub struct Policy {
     pub balance: bool,
     /// The time that a holder has to hand over, in milliseconds.
     pub handover_timeout_ms: u64,
+    /// How long the keys of a member of its pool that went without a drain are kept for the member's owner, in
+    /// milliseconds.
+    pub rejoin_window_ms: u32,
     /// The most keys that may exist under this policy; `None` for no limit.
     pub keys: Option<u64>,
 }
@@ -124,6 +127,26 @@ impl Policies {
         of_pool.map(|policy| policy.handover_timeout_ms).max().unwrap_or(DEFAULT_HANDOVER_MS)
     }
 
+    /// How long the keys of a member of a pool are kept for its owner after it went without a drain, in milliseconds:
+    /// the longest time for any key of the pool; 0 if its members do not come back.
+    #[must_use]
+    pub fn rejoin_window_ms(&self, pool: &str) -> u32 {
+        self.of_pool(pool).map(|policy| policy.rejoin_window_ms).max().unwrap_or(0)
+    }
+
+    /// How long the keys of a member stay shut to others after its session's end, in milliseconds, where the session
+    /// asks for `own`. `None` if the policies of the keys decide.
+    #[must_use]
+    pub fn member_lock_delay_ms(&self, pool: &str, own: Option<u32>) -> Option<u32> {
+        match self.rejoin_window_ms(pool) {
+            0 => own,
+            window => {
+                let longest = self.of_pool(pool).map(|policy| policy.lock_delay_ms).max();
+                Some(own.or(longest).unwrap_or(0).max(window))
+            }
+        }
+    }
+
     fn of_pool<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a Arc<Policy>> {
         self.sorted.iter().filter(move |policy| *policy.pool == *pool)
     }
@@ -144,6 +167,7 @@ impl Default for Policy {
             fence: None,
             balance: false,
             handover_timeout_ms: DEFAULT_HANDOVER_MS,
+            rejoin_window_ms: 0,
             keys: None,
         }
     }

@@ -66,7 +66,7 @@ impl Manager {
             return Ok(None);
         };
         let balance = self.coordinator.policy_table().balances(name);
-        let mut view = self.coordinator.pools.view(name);
+        let mut view = self.coordinator.pools.view(name, self.now());
         for member in view.iter_mut().flat_map(|view| &mut view.members) {
             let here = self.coordinator.sessions.get(member.digest).is_some();
             if here {
@@ -78,6 +78,12 @@ impl Manager {
             }
         }
         Ok(Some(PoolShown { pool, balance, view }))
+    }
+
+    /// How long the keys of a member of a pool are kept for its owner, in milliseconds. `None` if they are not.
+    #[must_use]
+    pub fn rejoin_window_ms(&self, pool: &str) -> Option<u32> {
+        Some(self.coordinator.policy_table().rejoin_window_ms(pool)).filter(|window| *window > 0)
     }
 
     /// What all nodes together would do now for the balance of a pool, without doing it. `None` if no session joined

@@ -169,7 +169,8 @@ impl Manager {
     pub(crate) fn uneven_pools(&self) -> Vec<UnevenPool> {
         let table = self.coordinator.policy_table();
         let uneven = |pool: Arc<str>| {
-            let view = self.coordinator.pools.view(&pool).filter(|_| table.balances(&pool))?;
+            let view = self.coordinator.pools.view(&pool, self.now());
+            let view = view.filter(|_| table.balances(&pool))?;
             let (since, moves) = view.uneven?;
             Some(UnevenPool { pool, since, moves, members: view.members.len() })
         };

@@ -84,6 +84,7 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<Opened, SessionError> {
         self.check_spec(&spec)?;
+        let spec = self.as_member(spec);
         let digest = self.coordinator.entropy.nonce();
         let key = Key::of_session(digest);
         self.check_ttl(key.as_str(), "ttl_ms", ttl_ms)?;
@@ -103,6 +104,14 @@ impl Manager {
         let holdings = Some(Holdings { count: 0, digest: 0 });
         let session = SessionView { digest, view: grant.view, spec, holdings };
         Ok(Opened { id, valid_for_ms: grant.valid_for_ms, session })
+    }
+
+    /// A member's keys stay shut for at least the rejoin window of its pool.
+    fn as_member(&self, spec: SessionSpec) -> SessionSpec {
+        let Some(pool) = spec.pool.as_deref() else { return spec };
+        let policies = &self.coordinator.node_context().policies;
+        let lock_delay_ms = policies.member_lock_delay_ms(pool, spec.lock_delay_ms);
+        SessionSpec { lock_delay_ms, ..spec }
     }
 
     fn check_spec(&self, spec: &SessionSpec) -> Result<(), Invalid> {

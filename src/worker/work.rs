@@ -74,6 +74,8 @@ pub struct Work {
     pub grace: Duration,
     /// Which programs are started again.
     pub restart: Restart,
+    /// Whether this worker comes back under the same owner after a signal.
+    pub returns: bool,
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// The receiver of all events.
@@ -111,6 +113,7 @@ struct Agent {
     servers: Vec<(&'static str, OsString)>,
     grace: Duration,
     restart: Restart,
+    returns: bool,
     command: Vec<OsString>,
     talk: Talk,
     leaving: watch::Sender<Leaving>,
@@ -122,7 +125,7 @@ impl Work {
     /// # Errors
     /// [`WorkFailure`].
     pub async fn run(self) -> Result<(), WorkFailure> {
-        let Self { pool, servers, grace, restart, command, talk } = self;
+        let Self { pool, servers, grace, restart, returns, command, talk } = self;
         let mut signals = signals::received()?;
         let dir = Arc::new(PrivateDir::new()?);
         let guardian = Guardian::start(&dir).await?;
@@ -133,6 +136,7 @@ impl Work {
             servers,
             grace,
             restart,
+            returns,
             command,
             talk: talk.clone(),
             leaving,
@@ -166,6 +170,7 @@ impl Work {
 fn of_end(key: &str, how: &Ended) -> Event {
     let (what, why) = match how {
         Ended::Done => ("handed over", String::new()),
+        Ended::Kept => ("kept", "for the return of this worker".to_owned()),
         Ended::Failed(why) => ("given back", why.clone()),
         Ended::Lost(loss) => ("lost", loss.to_string()),
     };
@@ -203,15 +208,20 @@ impl Agent {
 
     fn leave(&self, how: Leaving, drain: &DrainHandle) {
         self.leaving.send_replace(how);
-        drain.drain();
+        if self.returns && !self.guardian.is_gone() {
+            drain.stop();
+        } else {
+            drain.drain();
+        }
     }
 
-    /// The first ending signal drains. Every further one kills.
+    /// The first ending signal stops this worker in good order. Every further one kills.
     fn hear(&self, signal: Signal, drain: &DrainHandle) {
         if !signals::is_ending(signal) {
             return;
         }
         let (how, what) = match self.is_leaving() {
+            false if self.returns => (Leaving::Drain, "stopping"),
             false => (Leaving::Drain, "draining"),
             true => (Leaving::Hasten, "killing"),
         };

@@ -368,7 +368,9 @@ async fn ghosts(manager: Arc<Manager>) -> BTreeSet<Nonce> {
     let mut ghosts: Option<BTreeSet<Nonce>> = None;
     for _ in 0..3 {
         let mut over = BTreeSet::new();
-        for member in world.pools.view("pool").map(|pool| pool.members).unwrap_or_default() {
+        for member in
+            world.pools.view("pool", manager.now()).map(|pool| pool.members).unwrap_or_default()
+        {
             let there = world.store.read(&Key::of_session(member.digest)).await;
             let lives =
                 |found: Found| found.record.is_ok_and(|record| record.state == KeyState::Held);

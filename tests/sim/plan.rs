@@ -215,11 +215,12 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
     let before = fence(FenceWhen::BeforeGrant, both, on_failure, on_release);
     let after = fence(FenceWhen::AfterGrant, &["one"], OnFenceFailure::GrantWithAlarm, on_release);
     let delay = u32::try_from(dice.between(500, LONGEST_LOCK_DELAY)).unwrap_or(500);
+    let rejoin_window_ms = if dice.per_mille(500) { delay } else { 0 };
     let all = vec![
         Policy { fence: before, ..policy("f/") },
         Policy { fence: after, ..policy("g/") },
         Policy { lock_delay_ms: delay, ..policy("d/") },
-        Policy { pool: "pool".into(), balance: true, ..policy("p/") },
+        Policy { pool: "pool".into(), balance: true, rejoin_window_ms, ..policy("p/") },
     ];
     Arc::new(Policies::new(all, Policy::default()))
 }

@@ -80,6 +80,17 @@ impl Worker {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
+    /// Ends its session without a drain. Returns the keys that it had.
+    pub async fn stop(self) -> Vec<String> {
+        let url = format!("{}/v1/sessions/{}", self.url, self.id);
+        self.http.delete(url).send().await.expect("an answer");
+        self.keys()
+    }
+
+    pub fn keys(&self) -> Vec<String> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
+    }
+
     pub async fn drain(&self) -> Value {
         let url = format!("{}/v1/sessions/{}/drain", self.url, self.id);
         self.http.post(url).send().await.expect("an answer").json().await.expect("JSON")

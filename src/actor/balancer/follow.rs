@@ -60,7 +60,10 @@ async fn search(coordinator: &Coordinator) -> Result<(), StoreError> {
 fn note(coordinator: &Coordinator, key: &Key, found: &Found) -> Option<Nonce> {
     let digest = key.session()?;
     let record = found.record.as_ref().ok().filter(|record| record.state == KeyState::Held)?;
-    coordinator.pools.read(digest, record).then_some(digest)
+    let pool = record.spec.as_ref().and_then(|spec| spec.pool.as_deref());
+    let returns = pool.is_some_and(|pool| coordinator.policy_table().returns(pool));
+    let token = returns.then(|| record.token(found.revision));
+    coordinator.pools.read(digest, record, token).then_some(digest)
 }
 
 /// Reads the records of sessions that other nodes made.

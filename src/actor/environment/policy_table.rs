@@ -61,6 +61,18 @@ impl PolicyTable {
         self.policies.balances(pool)
     }
 
+    /// How long the keys of a member of a pool that went are kept for its owner, in milliseconds.
+    #[must_use]
+    pub fn rejoin_window_ms(&self, pool: &str) -> u32 {
+        self.policies.rejoin_window_ms(pool)
+    }
+
+    /// Whether the members of a pool come back to their keys.
+    #[must_use]
+    pub fn returns(&self, pool: &str) -> bool {
+        self.rejoin_window_ms(pool) > 0
+    }
+
     /// Whether a key belongs to a pool.
     #[must_use]
     pub fn is_of(&self, key: &str, pool: &str) -> bool {

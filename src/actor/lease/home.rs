@@ -86,7 +86,9 @@ impl LeaseActor {
         };
         let ttl_ms = view.ttl_ms.unwrap_or(0);
         let coordinator = &self.coordinator;
-        coordinator.pools.joined(digest, &owner, &spec, coordinator.node_context().node);
+        let returns = spec.pool.as_deref().filter(|pool| coordinator.policy_table().returns(pool));
+        let home = (coordinator.node_context().node, returns.map(|_| view.token));
+        coordinator.pools.joined(digest, &owner, &spec, home);
         let session = coordinator.sessions.attach(digest, (&owner, ttl_ms), *spec, fresh);
         self.health_checks =
             HealthChecks::begin(&coordinator.session_service, &session).map(Box::new);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::lease::{Change, ChangeKind, KeyState, Nonce, Record, Revision, Token};
+use crate::lease::{Change, ChangeKind, KeyState, Nonce, Owner, Record, Revision, Token};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
@@ -41,6 +41,33 @@ pub fn was_asked(record: &Record) -> bool {
     record.handover.is_some()
 }
 
+/// For how long a key stays shut to others than its last owner.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Delays {
+    /// After an expiry, or the end of a session.
+    pub lock_delay: Duration,
+    /// After a member of the pool went.
+    pub rejoin: Duration,
+}
+
+/// Whether the holder offered the key to its own owner, to take it again later.
+fn is_to_itself(change: &Change) -> bool {
+    let reason = change.reason.as_deref().and_then(|reason| reason.strip_prefix("to "));
+    change.previous.as_ref().is_some_and(|(owner, _)| reason == Some(owner.as_str()))
+}
+
+/// The owner of a key: who holds it, or who held it last.
+pub fn owner_of(change: &Change) -> Option<&Owner> {
+    let previous = || change.previous.as_ref().map(|(owner, _)| owner);
+    change.owner.as_ref().or_else(previous)
+}
+
+/// The same, as a record says.
+pub fn owner_in(record: &Record) -> Option<&Owner> {
+    let previous = || record.previous.as_ref().map(|ended| &ended.tenure.owner);
+    record.tenure.as_ref().map(|tenure| &tenure.owner).or_else(previous)
+}
+
 impl Fact {
     pub fn of_record(record: &Record, revision: Revision) -> Self {
         let by = match (record.state, record.session_ref()) {
@@ -59,9 +86,9 @@ impl Fact {
         self.by != By::Nobody && self.by != By::Session(digest)
     }
 
-    /// `None` if the change says nothing about who holds the key. `policy` is the lock-delay of the key's policy. A
+    /// `None` if the change says nothing about who holds the key. `delays` are those of the key's policy and pool. A
     /// lock-delay that a session set for its own leases is not known here.
-    pub fn of_change(change: &Change, policy: Duration) -> Option<Self> {
+    pub fn of_change(change: &Change, delays: Delays) -> Option<Self> {
         let held = || change.session.map_or(By::Other, By::Session);
         let (by, asked, shut) = match change.kind {
             ChangeKind::Granted => (held(), false, false),
@@ -74,7 +101,9 @@ impl Fact {
             _ => return None,
         };
         let cooling = match change.kind {
-            ChangeKind::Expired | ChangeKind::SessionEnded => Cooling::Begins(policy),
+            ChangeKind::Expired => Cooling::Begins(delays.lock_delay),
+            ChangeKind::SessionEnded => Cooling::Begins(delays.lock_delay.max(delays.rejoin)),
+            ChangeKind::Transferred if is_to_itself(change) => Cooling::Begins(delays.rejoin),
             ChangeKind::Fencing | ChangeKind::Fenced => Cooling::Unchanged,
             _ => Cooling::Over,
         };

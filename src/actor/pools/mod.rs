@@ -12,6 +12,7 @@
 mod fact;
 mod pool;
 mod reading;
+mod returning;
 mod shares;
 mod state;
 
@@ -26,7 +27,10 @@ use std::{
 use tokio::sync::Notify;
 
 pub(in crate::actor) use self::pool::Pool;
-use self::{fact::Fact, state::PoolsState};
+use self::{
+    fact::{Delays, Fact, owner_of},
+    state::PoolsState,
+};
 pub use self::{
     pool::Joined,
     shares::{DryRun, MemberView, PoolView, Share},
@@ -79,20 +83,21 @@ impl Pools {
         pool.map(change)
     }
 
-    /// This node became the home node of a session: it was just made, or adopted.
+    /// This node became the home node of a session: it was just made, or adopted. `returns`: its token, if the members of
+    /// its pool come back to their keys.
     pub(in crate::actor) fn joined(
         &self,
         digest: Nonce,
         owner: &Owner,
         spec: &SessionSpec,
-        node: Nonce,
+        (node, returns): (Nonce, Option<Token>),
     ) {
         let Some(name) = spec.pool.as_deref() else { return };
         let mut state = self.state();
         // The feed reports that a session drains, and that is never undone.
         let draining = state.member(digest).is_some_and(|member| member.draining);
         let (weight, capacity) = (spec.weight, spec.capacity);
-        let joined = Joined { owner: owner.clone(), weight, capacity, node, draining };
+        let joined = Joined { owner: owner.clone(), weight, capacity, node, draining, returns };
         state.join(digest, name, joined);
         drop(state);
         self.in_use.store(true, Ordering::Release);
@@ -130,9 +135,13 @@ impl Pools {
             self.change(&policy.pool, |pool| pool.forget(key, change.token));
             return;
         }
-        let lock_delay = Duration::from_millis(policy.lock_delay_ms.into());
-        let Some(fact) = Fact::of_change(change, lock_delay) else { return };
-        let learn = |pool: &mut Pool| pool.learn(key, fact, environment.clock.now());
+        let delays = Delays {
+            lock_delay: Duration::from_millis(policy.lock_delay_ms.into()),
+            rejoin: Duration::from_millis(table.rejoin_window_ms(&policy.pool).into()),
+        };
+        let Some(fact) = Fact::of_change(change, delays) else { return };
+        let now = environment.clock.now();
+        let learn = |pool: &mut Pool| pool.learn(key, fact, owner_of(change), now);
         if self.change(&policy.pool, learn).is_some() {
             self.work.notify_one();
         }
@@ -225,6 +234,14 @@ impl Pools {
         }
     }
 
+    /// The keys to which a member comes back: its owner held them last, or still holds them by an earlier session. If
+    /// keys are named, only those among them. With how many of them are still held.
+    #[must_use]
+    pub fn former(&self, name: &str, digest: Nonce, named: &[Key]) -> (Vec<Key>, usize) {
+        let former = |pool: &mut Pool| (pool.former(digest, named), pool.inherits(digest));
+        self.change(name, former).unwrap_or_default()
+    }
+
     /// The keys of a pool that others than this session hold. If keys are named, only those among them.
     #[must_use]
     pub fn others(&self, name: &str, digest: Nonce, named: &[Key]) -> Vec<Key> {
@@ -262,8 +279,8 @@ impl Pools {
 
     /// A pool as shown to operators. `None` if no session joined it, or while not all of it is known.
     #[must_use]
-    pub fn view(&self, name: &str) -> Option<PoolView> {
-        self.change_known(name, Pool::view)
+    pub fn view(&self, name: &str, now: Moment) -> Option<PoolView> {
+        self.change_known(name, |pool| pool.view(now))
     }
 }
 

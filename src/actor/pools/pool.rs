@@ -22,6 +22,9 @@ pub struct Joined {
     pub node: Nonce,
     /// It drains: it hands everything over.
     pub draining: bool,
+    /// Where members come back to their keys, the token of its session: of several sessions of an owner, the newest
+    /// counts.
+    pub returns: Option<Token>,
 }
 
 pub struct Place {
@@ -31,9 +34,16 @@ pub struct Place {
     /// When its lock-delay is over, as far as this node knows.
     cooled: Moment,
     indexing: u64,
+    /// Who holds the key, or held it last; known only where members come back.
+    pub owner: Option<Arc<Owner>>,
 }
 
 impl Place {
+    /// Whether the key is kept for its last owner.
+    pub fn is_kept(&self, now: Moment) -> bool {
+        self.fact.by == By::Nobody && self.owner.is_some() && self.cooled > now
+    }
+
     /// For how long the key could have been granted to anybody, as far as this node knows. `None` while it cannot.
     pub fn open_for(&self, now: Moment) -> Option<Duration> {
         let opened = self.since.max(self.cooled);
@@ -55,7 +65,11 @@ pub struct Count {
 /// A pool that a session joined.
 pub struct Pool {
     pub members: BTreeMap<Nonce, Joined>,
+    /// Whether its members come back to their keys.
+    returns: bool,
     pub keys: HashMap<Key, Place>,
+    /// Sessions that ended and may still have leases, with their owners; known only where members come back.
+    pub gone: HashMap<Nonce, Owner>,
     /// By session, whether or not it is a member.
     pub counts: HashMap<Nonce, Count>,
     pub free: usize,
@@ -77,7 +91,9 @@ impl Default for Pool {
     fn default() -> Self {
         Self {
             members: BTreeMap::new(),
+            returns: false,
             keys: HashMap::default(),
+            gone: HashMap::default(),
             counts: HashMap::default(),
             free: 0,
             indexing: 0,
@@ -109,21 +125,25 @@ impl Pool {
                 }
                 if count.held == 0 && count.reserved == 0 {
                     self.counts.remove(&digest);
+                    self.gone.remove(&digest);
                 }
             }
         }
     }
 
-    /// Notes a fact about a key. It has no effect if a newer one is known.
-    pub fn learn(&mut self, key: &Key, fact: Fact, now: Moment) {
+    /// Notes a fact about a key, and who holds it or held it last. It has no effect if a newer one is known.
+    pub fn learn(&mut self, key: &Key, fact: Fact, owner: Option<&Owner>, now: Moment) {
         let indexing = self.indexing;
-        let mut place = Place { fact, since: now, cooled: Moment::ZERO, indexing };
+        let owner = owner.filter(|_| self.returns).map(|owner| Arc::new(owner.clone()));
+        let mut place = Place { fact, since: now, cooled: Moment::ZERO, indexing, owner };
         if let Some(known) = self.keys.get_mut(key) {
             known.indexing = indexing;
             let (old, since, cooled) = (known.fact, known.since, known.cooled);
             if (old.token, old.seq) >= (fact.token, fact.seq) {
+                known.owner = known.owner.take().or(place.owner);
                 return;
             }
+            place.owner = place.owner.or_else(|| known.owner.take());
             self.count(old, -1);
             place.cooled = cooled;
             let state = |fact: Fact| (fact.by, fact.token, fact.shut);
@@ -161,11 +181,13 @@ impl Pool {
             let by = By::Session(digest);
             let cooling = Cooling::Over;
             let fact = Fact { by, token, seq: 0, asked: false, shut: false, cooling };
-            self.learn(key, fact, now);
+            let owner = self.members.get(&digest).map(|joined| joined.owner.clone());
+            self.learn(key, fact, owner.as_ref(), now);
         }
     }
 
     pub fn join(&mut self, digest: Nonce, joined: Joined) {
+        self.returns = joined.returns.is_some();
         if self.members.get(&digest) != Some(&joined) {
             self.members.insert(digest, joined);
             self.moved();
@@ -174,7 +196,10 @@ impl Pool {
 
     pub fn leave(&mut self, digest: Nonce) {
         self.standings.remove(&digest);
-        if self.members.remove(&digest).is_some() {
+        if let Some(joined) = self.members.remove(&digest) {
+            if joined.returns.is_some() && self.counts.contains_key(&digest) {
+                self.gone.insert(digest, joined.owner);
+            }
             self.moved();
         }
     }
@@ -280,9 +305,11 @@ pub type Name = Arc<str>;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::actor::pools::fact::Delays;
     use crate::lease::{Change, ChangeKind, Epoch, Revision};
 
     const DELAY: Duration = Duration::from_secs(30);
+    const DELAYS: Delays = Delays { lock_delay: DELAY, rejoin: Duration::ZERO };
 
     /// Applies these changes of one key at intervals of one second, and returns the key's state.
     fn hear(kinds: &[ChangeKind]) -> Place {
@@ -293,8 +320,8 @@ mod tests {
             let (reason, actor, session) = (None, None, None);
             let change =
                 Change { kind: *kind, seq, owner, token, previous, reason, actor, session };
-            let fact = Fact::of_change(&change, DELAY).expect("it says who has the key");
-            pool.learn(&key, fact, Moment::ZERO + Duration::from_secs(seq));
+            let fact = Fact::of_change(&change, DELAYS).expect("it says who has the key");
+            pool.learn(&key, fact, None, Moment::ZERO + Duration::from_secs(seq));
         }
         pool.keys.remove(&key).expect("the key is known")
     }

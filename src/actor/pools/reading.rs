@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 
 use super::{
     Pools,
-    fact::Fact,
+    fact::{Fact, owner_in},
     pool::{Name, Pool},
 };
 use crate::{
     clock::HashSet,
-    lease::{Key, Moment, Nonce, Record, Revision},
+    lease::{Key, Moment, Nonce, Record, Revision, Token},
 };
 
 impl Pools {
@@ -42,13 +42,19 @@ impl Pools {
         state.keep_only(&living);
     }
 
-    /// Notes the record of a living session. Returns whether the session did not end meanwhile.
-    pub(in crate::actor) fn read(&self, digest: Nonce, record: &Record) -> bool {
+    /// Notes the record of a living session. Returns whether the session did not end meanwhile. `returns`: its token, if
+    /// the members of its pool come back to their keys.
+    pub(in crate::actor) fn read(
+        &self,
+        digest: Nonce,
+        record: &Record,
+        returns: Option<Token>,
+    ) -> bool {
         let mut state = self.state();
         if state.ended.as_ref().is_some_and(|ended| ended.contains(&digest)) {
             return false;
         }
-        state.read(digest, record);
+        state.read(digest, record, returns);
         if state.joined.contains_key(&digest) {
             self.in_use.store(true, Ordering::Release);
         }
@@ -112,6 +118,6 @@ impl Pools {
         now: Moment,
     ) {
         let fact = Fact::of_record(record, revision);
-        self.change(name, |pool| pool.learn(key, fact, now));
+        self.change(name, |pool| pool.learn(key, fact, owner_in(record), now));
     }
 }

@@ -1,10 +1,10 @@
 //! What the members of a pool should have: shares, reserved places, and plans.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use super::{
     fact::By,
-    pool::{Joined, Place, Pool},
+    pool::{Count, Joined, Place, Pool},
 };
 use crate::{
     clock::{Chance, HashMap},
@@ -39,6 +39,8 @@ pub struct MemberView {
     pub handovers: usize,
     /// It is set aside: it left its share untaken, and counts for what it holds.
     pub aside: bool,
+    /// A newer session of its owner is the member instead.
+    pub replaced: bool,
 }
 
 /// A pool as shown to operators.
@@ -48,6 +50,8 @@ pub struct PoolView {
     pub keys: usize,
     /// The keys that nobody holds.
     pub free: usize,
+    /// Those of them that are kept for a member that went.
+    pub kept: usize,
     /// The members, in the order of their sessions' digests.
     pub members: Vec<MemberView>,
     /// Since when some members have leases that others should have, and how many leases must move.
@@ -68,9 +72,18 @@ pub struct DryRun {
 }
 
 impl Pool {
+    /// The members that count, in the order of their sessions. Each has what its owner's earlier sessions still hold.
     fn counted(&self) -> Vec<Member> {
+        let replaced = self.replaced();
+        let mut counts = Cow::Borrowed(&self.counts);
+        for (earlier, newest) in &replaced {
+            let counts = counts.to_mut();
+            let Count { held, asked, .. } = counts.remove(earlier).unwrap_or_default();
+            let count = counts.entry(*newest).or_default();
+            (count.held, count.asked) = (count.held + held, count.asked + asked);
+        }
         let member = |(digest, joined): (&Nonce, &Joined)| {
-            let count = self.counts.get(digest).copied().unwrap_or_default();
+            let count = counts.get(digest).copied().unwrap_or_default();
             let most = joined.capacity.map_or(usize::MAX, |most| most as usize);
             Member {
                 id: *digest,
@@ -81,7 +94,7 @@ impl Pool {
                 draining: joined.draining,
             }
         };
-        self.members.iter().map(member).collect()
+        self.present(&replaced).map(member).collect()
     }
 
     pub fn is_aside(&self, digest: Nonce) -> bool {
@@ -258,12 +271,12 @@ impl Pool {
         now: Moment,
         damping: Damping,
     ) -> Vec<(Nonce, Key)> {
+        let replaced = self.replaced();
         let asks: HashMap<Nonce, usize> = self
-            .members
-            .keys()
+            .present(&replaced)
             .zip(&plan.asks)
-            .filter(|(digest, ask)| **ask > 0 && here(**digest))
-            .map(|(digest, ask)| (*digest, *ask))
+            .filter(|((digest, _), ask)| **ask > 0 && here(**digest))
+            .map(|((digest, _), ask)| (*digest, *ask))
             .collect();
         if asks.is_empty() {
             return Vec::new();
@@ -303,21 +316,31 @@ impl Pool {
         let mut orders = self.orders(&plan, everywhere, movable, now, damping);
         orders.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
         let put_off = plan.asks.iter().sum::<usize>().saturating_sub(orders.len());
-        DryRun { view: self.view(), moves: plan.moves, orders, put_off }
+        DryRun { view: self.view(now), moves: plan.moves, orders, put_off }
     }
 
-    pub fn view(&mut self) -> PoolView {
+    pub fn view(&mut self, now: Moment) -> PoolView {
         let targets = self.targets(0);
         let counted = self.counted();
         let held: usize = counted.iter().map(|member| member.held).sum();
-        let view = |(member, joined): (&Member, &Joined)| MemberView {
-            digest: member.id,
-            joined: joined.clone(),
-            share: Share { share: targets[&member.id], held: member.held },
-            handovers: member.asked,
-            aside: self.is_aside(member.id),
+        let view = |(digest, joined): (&Nonce, &Joined)| {
+            let count = self.counts.get(digest).copied().unwrap_or_default();
+            let share = targets.get(digest).copied();
+            MemberView {
+                digest: *digest,
+                joined: joined.clone(),
+                share: Share { share: share.unwrap_or(0), held: count.held },
+                handovers: count.asked,
+                aside: self.is_aside(*digest),
+                replaced: share.is_none(),
+            }
         };
-        let members = counted.iter().zip(self.members.values()).map(view).collect();
-        PoolView { keys: held + self.free, free: self.free, members, uneven: self.uneven }
+        PoolView {
+            keys: held + self.free,
+            free: self.free,
+            kept: self.keys.values().filter(|place| place.is_kept(now)).count(),
+            members: self.members.iter().map(view).collect(),
+            uneven: self.uneven,
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     clock::{HashMap, HashSet},
-    lease::{Nonce, Record},
+    lease::{Nonce, Record, Token},
 };
 
 #[derive(Default)]
@@ -42,8 +42,8 @@ impl PoolsState {
         }
     }
 
-    /// Notes what the record of a living session says.
-    pub fn read(&mut self, digest: Nonce, record: &Record) {
+    /// Notes what the record of a living session says. `returns`: its token, if its pool's members come back.
+    pub fn read(&mut self, digest: Nonce, record: &Record, returns: Option<Token>) {
         let (Some(spec), Some(tenure)) = (&record.spec, &record.tenure) else { return };
         let Some(name) = &spec.pool else { return };
         let joined = Joined {
@@ -52,6 +52,7 @@ impl PoolsState {
             capacity: spec.capacity,
             node: record.node,
             draining: was_asked(record),
+            returns,
         };
         self.join(digest, name, joined);
     }

@@ -8,7 +8,7 @@ use crate::{
 
 impl PoolMember {
     fn of(app: &App, member: &MemberView) -> Self {
-        let MemberView { digest, joined, share, handovers, aside } = member;
+        let MemberView { digest, joined, share, handovers, aside, replaced } = member;
         Self {
             session: digest.to_string(),
             owner: joined.owner.as_str().to_owned(),
@@ -19,6 +19,7 @@ impl PoolMember {
             draining: joined.draining,
             handovers: *handovers as u64,
             set_aside: *aside,
+            replaced: *replaced,
             node: app.url_of(Some(joined.node)),
         }
     }
@@ -33,6 +34,7 @@ impl Pool {
             balance,
             keys: view.as_ref().map(|view| view.keys as u64),
             free: view.as_ref().map(|view| view.free as u64),
+            kept: view.as_ref().map(|view| view.kept as u64),
             members: members.map(|member| PoolMember::of(app, member)).collect(),
         }
     }

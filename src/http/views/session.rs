@@ -58,6 +58,10 @@ impl Session {
             },
             lock_delay_ms: spec.lock_delay_ms,
             pool: spec.pool.as_deref().map(Into::into),
+            rejoin_window_ms: spec
+                .pool
+                .as_deref()
+                .and_then(|pool| app.manager.rejoin_window_ms(pool)),
             weight: spec.weight,
             capacity: spec.capacity,
             checks: spec.checks.iter().map(HealthCheck::of).collect(),

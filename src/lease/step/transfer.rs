@@ -3,6 +3,7 @@
 use super::{context::Env, draft::End, flight::Flight, lease::Lease};
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Lost, Request},
+    primitives::Owner,
     records::{ChangeKind, KeyState, Offer},
 };
 
@@ -27,7 +28,7 @@ impl<C: Caller> Lease<C> {
             return self.end(End { reason, ..end }, Some(call), env, out);
         };
         let end = End { reason: Some(format!("to {to}").into()), ..end };
-        let span_ms = transfer.offer_ms.unwrap_or_else(|| self.ttl_ms());
+        let span_ms = transfer.offer_ms.unwrap_or_else(|| self.offer_ms(&to, env));
         let offer = Offer { to: to.clone(), span_ms };
         let draft = self.ended(end, Some(offer), env);
         let offered = draft.record.state == KeyState::Offered;
@@ -45,5 +46,19 @@ impl<C: Caller> Lease<C> {
         flight.ends = true;
         flight.cause = Some(call);
         self.launch_as_home(flight, env, out);
+    }
+
+    /// How long an offer stands that does not say so: for the ttl. An offer to the holder's own owner, which comes back
+    /// later, also stands for the rejoin window of its pool.
+    fn offer_ms(&self, to: &Owner, env: &Env<'_>) -> u64 {
+        let policies = &env.context.policies;
+        let is_own = |owner: &Owner| env.context.rules.is_owner(owner, to);
+        let window = match &self.record.tenure {
+            Some(tenure) if is_own(&tenure.owner) => {
+                policies.rejoin_window_ms(&policies.of(env.key.as_str()).pool)
+            }
+            _ => 0,
+        };
+        self.ttl_ms().max(window.into())
     }
 }

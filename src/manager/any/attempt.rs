@@ -40,6 +40,13 @@ impl Tried {
         Self { grants: Vec::new(), counts, failure: None }
     }
 
+    /// Adds what came of further keys.
+    pub fn join(&mut self, further: Self) {
+        self.grants.extend(further.grants);
+        self.counts = self.counts.and(further.counts);
+        self.failure = self.failure.take().or(further.failure);
+    }
+
     /// Adds the result for one key. An error that other keys would repeat ends the call.
     fn add(&mut self, result: Result<Unheard, AcquireError>) -> Result<(), AcquireError> {
         match result {

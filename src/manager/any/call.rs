@@ -20,6 +20,8 @@ pub(super) struct AnyCall<'a> {
     /// Until when the caller waits, if it does.
     pub wait_until: Option<Moment>,
     pub received: Moment,
+    /// The call takes keys back that its owner held last, or still holds.
+    pub reclaims: bool,
 }
 
 impl<'a> AnyCall<'a> {
@@ -37,12 +39,26 @@ impl<'a> AnyCall<'a> {
 
     /// A call that does not wait, for leases that are kept by their own heartbeats.
     pub fn new(manager: &'a Manager, any: &'a AcquireAny, received: Moment) -> Self {
-        Self { manager, any, ttl_ms: any.ttl_ms, session_ref: None, wait_until: None, received }
+        Self {
+            manager,
+            any,
+            ttl_ms: any.ttl_ms,
+            session_ref: None,
+            wait_until: None,
+            received,
+            reclaims: false,
+        }
     }
 
     /// The same call, for leases that a session keeps.
     pub fn under(self, session_ref: SessionRef, ttl_ms: u64) -> Self {
         Self { session_ref: Some(session_ref), ttl_ms, ..self }
+    }
+
+    /// The same call, which takes keys back and does not wait.
+    pub fn reclaiming(&self) -> Self {
+        let Self { manager, any, ttl_ms, session_ref, received, .. } = *self;
+        Self { manager, any, ttl_ms, session_ref, wait_until: None, received, reclaims: true }
     }
 
     /// The request for one of the keys.
@@ -51,6 +67,7 @@ impl<'a> AnyCall<'a> {
             allow_stale: true,
             mark: self.any.mark,
             session_ref: self.session_ref,
+            reclaim: self.reclaims,
             ..self.manager.request(&self.any.owner, self.ttl_ms)
         }
     }

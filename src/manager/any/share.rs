@@ -21,6 +21,7 @@ use crate::{
         Pools, Reservation, Share,
         watch::{self, settle},
     },
+    clock::HashSet,
     lease::{CandidateOrder, Key, Moment, Nonce, SessionRef},
     manager::{
         Manager,
@@ -160,9 +161,14 @@ impl Member<'_> {
 
     /// Fills reserved places with open keys. If there are none, waits for one.
     async fn fill(&self, mut places: Reservation<'_>) -> Result<Filled, AcquireError> {
-        let Tried { grants, counts, failure } = self.try_open(places.places).await?;
+        let (Tried { grants, counts, failure }, is_coming_back) =
+            self.try_open(places.places).await?;
         if !grants.is_empty() {
             return Ok(Filled::Granted(grants));
+        }
+        if is_coming_back {
+            // Its places are for the leases that an earlier session of its owner still holds.
+            return Ok(Filled::Over(counts));
         }
         let Some(until) = self.call.wait_until else {
             return Err(failure.map_or_else(|| self.none(counts), Into::into));
@@ -171,20 +177,29 @@ impl Member<'_> {
         self.park_for(&places, until, counts).await
     }
 
-    /// Tries the keys that nobody is known to hold. For a caller that does not wait, also tries the others, which costs
-    /// no write.
-    async fn try_open(&self, places: usize) -> Result<Tried, AcquireError> {
-        let free = self.call.order(self.unheld()).await?;
-        let mut tried = self.call.try_each(&free, places, Basis::Memory).await?;
+    /// Tries the keys that nobody is known to hold, those to which the member comes back first. For a caller that does
+    /// not wait, also tries the others, which costs no write. The flag: an earlier session of the owner still holds what
+    /// belongs into these places.
+    async fn try_open(&self, places: usize) -> Result<(Tried, bool), AcquireError> {
+        let (former, inherited) = self.pools().former(self.pool, self.session, self.named);
+        let former = self.allowed(former);
+        let mut tried = self.call.reclaiming().try_each(&former, places, Basis::Memory).await?;
+        self.note(&tried.grants);
+        let taken = tried.grants.len();
+        let left = places.saturating_sub(taken.max(inherited));
+        let mut free = self.unheld();
+        if !former.is_empty() {
+            let former: HashSet<&Key> = former.iter().collect();
+            free.retain(|key| !former.contains(key));
+        }
+        let free = self.call.order(free).await?;
+        tried.join(self.call.try_each(&free, left, Basis::Memory).await?);
         if tried.grants.is_empty() && self.call.wait_until.is_none() {
             let others = self.held_by_others();
-            let rest = self.call.try_each(&others, places, Basis::Memory).await?;
-            tried.grants = rest.grants;
-            tried.counts = tried.counts.and(rest.counts);
-            tried.failure = tried.failure.or(rest.failure);
+            tried.join(self.call.try_each(&others, left, Basis::Memory).await?);
         }
-        self.note(&tried.grants);
-        Ok(tried)
+        self.note(&tried.grants[taken..]);
+        Ok((tried, left == 0))
     }
 
     /// Waits on the keys that nobody holds and on those whose holders were asked for them. For all other keys the pool

@@ -15,6 +15,7 @@ pub(in crate::settings) fn to_lease(policies: &[Policy], limits: &Limits) -> Pol
         fence: fence_plan(policy),
         balance: policy.balance,
         handover_timeout_ms: millis(policy.handover_timeout),
+        rejoin_window_ms: u32::try_from(policy.rejoin_window.as_millis()).unwrap_or(u32::MAX),
         keys: policy.keys,
     };
     let otherwise =

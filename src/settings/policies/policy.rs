@@ -17,6 +17,7 @@ use crate::lease::{
 const MAX_POOL_CHARS: usize = 64;
 /// The allowed time for a fence or a hand-over.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
+const REJOIN_WINDOWS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 const LOCK_DELAYS: RangeInclusive<Duration> =
     Duration::ZERO..=Duration::from_millis(MAX_LOCK_DELAY_MS as u64);
 
@@ -54,6 +55,10 @@ section! {
         /// How long a holder that is asked to hand over a lease may take before the lease is revoked. A session that
         /// leaves has the longest timeout of its pool.
         handover_timeout: Duration = Duration::from_millis(DEFAULT_HANDOVER_MS), in TIMEOUTS;
+        /// How long the keys of a member that stopped or crashed, and did not drain, are kept for a member with the same
+        /// owner. With it, one session of an owner counts as a member: the newest. The longest window of the policies
+        /// that name the pool applies. 0 lets other members take the keys at once, or after the lock-delay.
+        rejoin_window: Duration = Duration::ZERO, in REJOIN_WINDOWS;
         /// Maximum number of keys under this policy. A key counts until `tenure forget` has forgotten it and its record
         /// is removed, some minutes later. A new key beyond the limit is refused with 507 `too-many-keys`; existing
         /// keys never are. Coordinators of a shared store that add keys at the same moment may exceed it slightly.

@@ -35,6 +35,7 @@ mod policies;
 mod policy_keys;
 mod pools;
 mod probe;
+mod rejoin;
 mod release;
 mod request_id;
 mod restart;

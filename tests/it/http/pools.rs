@@ -332,8 +332,9 @@ async fn pools_are_listed_and_survive_a_restart() {
     let names: Vec<_> =
         pools["pools"].as_array().expect("pools").iter().map(|p| &p["pool"]).collect();
     assert_eq!(names, ["default", "shards", "still"]);
-    let shards_now =
-        json!({ "pool": "shards", "balance": true, "keys": null, "free": null, "members": [] });
+    let shards_now = json!({
+        "pool": "shards", "balance": true, "keys": null, "free": null, "kept": null, "members": [],
+    });
     assert_eq!(pools["pools"][1], shards_now);
     server.get("/v1/pools/none").await.problem(404, "unknown-pool");
 

@@ -50,6 +50,71 @@ async fn it_runs_one_program_for_each_lease_and_drains() {
     }
 }
 
+/// Each program leaves a value, and writes down who ran it.
+const REMEMBERS: &str = "trap 'printf %s \"after $TENURE_TOKEN\" > $TENURE_VALUE_FILE; exit 0' TERM; \
+                         echo \"$$ $TENURE_TOKEN $TENURE_VALUE\" > $D/$TENURE_KEY; \
+                         echo \"$TENURE_OWNER\" >> $D/$TENURE_KEY.owners; while :; do sleep 0.05; done";
+
+#[tokio::test]
+async fn a_rolling_restart_of_named_agents_moves_no_key() {
+    let policy =
+        "[[policy]]\nprefix = \"\"\npool = \"default\"\nbalance = true\nrejoin_window = \"1m\"\n";
+    let (server, place) = (Server::configured(policy), Place::new());
+    let keys: Vec<String> = (0..12).map(|n| format!("k{n:02}")).collect();
+    let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+    let start = |owner: &str| {
+        let args = format!("--keys {} --owner {owner}", keys.join(","));
+        work(&place, &server, &args, REMEMBERS)
+    };
+    let owners = ["w0", "w1", "w2"];
+    let mut agents: Vec<Agent> = owners.iter().map(|owner| start(owner)).collect();
+    runs(&place, &keys).await;
+    let of = async || {
+        let mut of = Vec::new();
+        for key in &keys {
+            of.push(lease(server.addr, key).await["owner"].clone());
+        }
+        of
+    };
+    let shares = |of: &[Value]| owners.map(|owner| of.iter().filter(|it| **it == owner).count());
+    let mut before = of().await;
+    let even = within(PATIENCE, async || {
+        before = of().await;
+        shares(&before) == [4; 3]
+    });
+    assert!(even.await, "{before:?}");
+    let tokens: Vec<u64> =
+        keys.iter().map(|key| written(&place, key).expect("it runs").1).collect();
+    for owner in owners {
+        let mut agent = agents.remove(0);
+        agent.signal(Signal::TERM);
+        let over = agent.over().await;
+        assert_eq!(over.code(), 0, "{}", over.stderr);
+        assert_eq!(over.stderr.matches(": kept").count(), 4, "{}", over.stderr);
+        agents.push(start(owner));
+        runs(&place, &keys).await;
+    }
+    assert_eq!(of().await, before);
+    for (key, first) in keys.iter().zip(tokens) {
+        let (_, token, value) = written(&place, key).expect("it runs");
+        assert!(token > first, "{key}");
+        assert_eq!(value, format!("after {first}"), "{key}");
+    }
+}
+
+#[tokio::test]
+async fn a_named_agent_that_is_told_to_drain_keeps_nothing() {
+    let policy = "[[policy]]\nprefix = \"\"\npool = \"default\"\nrejoin_window = \"1m\"\n";
+    let (server, place) = (Server::configured(policy), Place::new());
+    let mut agent = work(&place, &server, "--keys a,b --owner w --drain", WORKER);
+    runs(&place, &["a", "b"]).await;
+    agent.signal(Signal::TERM);
+    assert_eq!(agent.over().await.code(), 0);
+    for key in ["a", "b"] {
+        assert_eq!(lease(server.addr, key).await["state"], "free", "{key}");
+    }
+}
+
 #[tokio::test]
 async fn one_that_an_administrator_drains_hands_over_and_ends() {
     let policy = "[[policy]]\nprefix = \"\"\npool = \"default\"\nbalance = true\n";

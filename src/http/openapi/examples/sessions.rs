@@ -41,6 +41,7 @@ fn plain(digest: &str, owner: &str) -> Session {
         behavior: BehaviorName::Release,
         lock_delay_ms: None,
         pool: None,
+        rejoin_window_ms: None,
         weight: 1,
         capacity: None,
         checks: Vec::new(),
@@ -128,6 +129,7 @@ fn looks() -> Vec<Call> {
         balance: false,
         keys: Some(3),
         free: Some(0),
+        kept: Some(0),
         members: vec![member_of_pool],
     };
     let pools = Pools { pools: vec![pool.clone()] };

@@ -20,7 +20,7 @@ function bar({ held, share }, widest) {
 
 function member(one, widest) {
   const states = [
-    one.draining && badge("draining", "warn"), one.set_aside && badge("takes none", "warn"),
+    one.draining && badge("draining", "warn"), one.set_aside && badge("takes none", "warn"), one.replaced && badge("replaced by a newer session", "warn"),
     one.handovers > 0 && badge(`${count(one.handovers, "lease", "leases")} to hand over`, "warn"),
     one.held < one.share && !one.set_aside && h("span", { class: "quiet" }, `${grouped(one.share - one.held)} to come`),
   ];
@@ -37,7 +37,7 @@ function pool(one) {
   const moves = members.reduce((sum, { handovers }) => sum + handovers, 0);
   const keys = one.keys === null
     ? "Its keys are not counted: no session joined it."
-    : `${count(one.keys, "key", "keys")}, ${grouped(one.free)} without an owner, ${count(members.length, "member", "members")}`;
+    : `${count(one.keys, "key", "keys")}, ${grouped(one.free)} without an owner${one.kept > 0 ? ` (${grouped(one.kept)} kept for a member that went)` : ""}, ${count(members.length, "member", "members")}`;
   return h("section", { class: "pool", "aria-label": `Pool ${one.pool}` },
     h("h2", {}, text(one.pool), " ", one.balance ? badge("balanced", "plain") : h("span", { class: "quiet" }, "not balanced"), " ",
       moves > 0 && badge(`${count(moves, "move", "moves")} pending`, "warn")),

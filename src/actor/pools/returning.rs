@@ -1,0 +1,79 @@
+//! Members that come back to their keys: pools with a `rejoin_window`.
+//!
+//! Guarantees: of several sessions of one owner only the newest is a member. What the others still hold counts as its
+//! own, so that nothing is asked of other members while it takes its leases back.
+//!
+//! Does not guarantee: that a key waits for its last owner. The lock-delay of the key does.
+
+use super::{
+    fact::By,
+    pool::{Joined, Place, Pool},
+};
+use crate::{
+    clock::HashMap,
+    lease::{Key, Nonce, Owner, Token},
+};
+
+impl Pool {
+    /// The newest session of each owner.
+    fn newest(&self) -> HashMap<&Owner, (Token, Nonce)> {
+        let mut newest = HashMap::default();
+        for (digest, joined) in &self.members {
+            let Some(token) = joined.returns else { continue };
+            let known = newest.entry(&joined.owner).or_insert((token, *digest));
+            *known = (*known).max((token, *digest));
+        }
+        newest
+    }
+
+    /// Sessions whose leases count as those of a newer session of the same owner, each with that session.
+    pub fn replaced(&self) -> HashMap<Nonce, Nonce> {
+        let newest = self.newest();
+        if newest.is_empty() {
+            return HashMap::default();
+        }
+        let members = self.members.iter().filter(|(_, joined)| joined.returns.is_some());
+        let members = members.map(|(digest, joined)| (*digest, &joined.owner));
+        let gone = self.gone.iter().map(|(digest, owner)| (*digest, owner));
+        let by = |(digest, owner): (Nonce, &Owner)| {
+            let (_, newest) = *newest.get(owner)?;
+            (newest != digest).then_some((digest, newest))
+        };
+        members.chain(gone).filter_map(by).collect()
+    }
+
+    /// The members that count, in the order of their sessions.
+    pub fn present<'a>(
+        &'a self,
+        replaced: &'a HashMap<Nonce, Nonce>,
+    ) -> impl Iterator<Item = (&'a Nonce, &'a Joined)> {
+        self.members.iter().filter(|(digest, _)| !replaced.contains_key(*digest))
+    }
+
+    /// How many leases earlier sessions of the member's owner still hold.
+    pub fn inherits(&self, digest: Nonce) -> usize {
+        let replaced = self.replaced();
+        let earlier = replaced.iter().filter(|(_, newest)| **newest == digest);
+        let held = earlier.filter_map(|(earlier, _)| self.counts.get(earlier));
+        held.map(|count| count.held).sum()
+    }
+
+    /// The keys that the member's owner held last, or still holds by an earlier session. If keys are named, only those
+    /// among them.
+    pub fn former(&self, digest: Nonce, named: &[Key]) -> Vec<Key> {
+        let Some(joined) = self.members.get(&digest).filter(|joined| joined.returns.is_some())
+        else {
+            return Vec::new();
+        };
+        let is_former = |place: &Place| {
+            let is_mine = place.owner.as_deref() == Some(&joined.owner);
+            is_mine && !matches!(place.fact.by, By::Other) && place.fact.by != By::Session(digest)
+        };
+        if named.is_empty() {
+            let former = self.keys.iter().filter(|(_, place)| is_former(place));
+            return former.map(|(key, _)| key.clone()).collect();
+        }
+        let former = |key: &&Key| self.keys.get(*key).is_some_and(is_former);
+        named.iter().filter(former).cloned().collect()
+    }
+}
