@@ -58,6 +58,12 @@ balance = true
 handover_timeout = "2s"
 
 [[policy]]
+prefix = "kept/"
+pool = "kept"
+balance = true
+rejoin_window = "1m"
+
+[[policy]]
 prefix = "lazy/"
 pool = "lazy"
 balance = true

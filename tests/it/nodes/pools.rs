@@ -13,6 +13,7 @@ use crate::support::{
 on_both_stores!(
     a_pool_of_two_nodes_settles_and_moves_what_it_must,
     a_pool_outlives_one_of_its_nodes,
+    a_member_comes_back_at_another_node,
 );
 
 const KEYS: usize = 40;
@@ -112,4 +113,60 @@ async fn a_pool_outlives_one_of_its_nodes(mut pair: Pair) {
     let found = settled(&[&pair.a], 2).await;
     assert_eq!((found["a"], found["c"]), (20, 20));
     drop(workers);
+}
+
+/// Half of the members come back at the other node: after a close, and after a crash that nobody has noticed.
+async fn a_member_comes_back_at_another_node(pair: Pair) {
+    let keys: Vec<String> = (0..KEYS).map(|n| format!("kept/{n:02}")).collect();
+    let mut workers = Vec::new();
+    for (owner, node) in [("a", &pair.a), ("b", &pair.b), ("c", &pair.a), ("d", &pair.b)] {
+        workers.push(Worker::join(&node.url, "kept", owner, 1, 4_000).await);
+    }
+    let each = async |members: usize| {
+        let mut last = serde_json::Value::Null;
+        let even = within(ms(SETTLE_MS), async || {
+            for node in [&pair.a, &pair.b] {
+                let (seen, shares) = pool(&node.url, "kept").await;
+                let all = seen["members"].as_array().is_some_and(|all| all.len() == members);
+                let fits = shares.values().all(|share| *share == (10, 10));
+                last = seen;
+                if !(all && fits) {
+                    return false;
+                }
+            }
+            true
+        });
+        assert!(even.await, "each has its ten keys: {last:#}");
+    };
+    let known = within(ms(SETTLE_MS), async || {
+        pool(&pair.a.url, "kept").await.1.len() == 4 && pool(&pair.b.url, "kept").await.1.len() == 4
+    });
+    assert!(known.await, "every member is known everywhere");
+    workers.iter_mut().for_each(|worker| worker.work(keys.clone()));
+    each(4).await;
+    let asked = |events: &[serde_json::Value]| {
+        let of_pool = events.iter().filter(|event| event["data"]["pool"] == "kept");
+        of_pool.filter(|event| event["type"] == "io.tenure.lease.handover-requested").count()
+    };
+    let before = asked(&all_events(&pair.a, 0).await);
+    for (owner, node, is_killed) in
+        [("a", &pair.b, false), ("b", &pair.a, true), ("c", &pair.a, true), ("d", &pair.b, false)]
+    {
+        let former = workers.remove(0);
+        let had = former.keys();
+        if is_killed {
+            drop(former);
+        } else {
+            former.stop().await;
+        }
+        let mut back = Worker::join(&node.url, "kept", owner, 1, 4_000).await;
+        back.work(keys.clone());
+        let again = within(ms(SETTLE_MS), async || back.keys() == had).await;
+        assert!(again, "{owner} had {had:?} and has {:?}", back.keys());
+        workers.push(back);
+    }
+    // The sessions of those that were killed have run out.
+    each(4).await;
+    let events = all_events(&pair.a, 0).await;
+    assert_eq!(asked(&events), before, "nothing was asked of the others");
 }
