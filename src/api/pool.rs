@@ -40,6 +40,13 @@ pub struct PoolMember {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub replaced: bool,
+    /// Whether the member is not ready, so that it has no share.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub unready: bool,
+    /// The version of the program that it runs; null if it did not say.
+    #[serde(default)]
+    pub version: Option<String>,
     /// The URL of the session's home node; null if the answering node does not know it yet.
     #[serde(default)]
     pub node: Option<String>,

@@ -47,6 +47,14 @@ pub struct SessionBody {
     /// other members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
+    /// The version of the program that the member runs, 0 to 64 bytes. Runs of digits compare as numbers. While the pool
+    /// has members of two versions, keys that come free go to the newest one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Whether the member takes leases, by default true. With false it has no share until a heartbeat says that it is
+    /// ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
     /// At most 8 checks, which must keep passing for the session to live.
     #[serde(default, deserialize_with = "objects", skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<HealthCheck>,
@@ -78,6 +86,10 @@ pub struct Session {
     pub weight: u32,
     /// The most leases of the pool that the member accepts at a time; null if only its share limits it.
     pub capacity: Option<u32>,
+    /// The version of the program that the member runs; null if it did not say.
+    pub version: Option<String>,
+    /// Whether the member takes leases.
+    pub ready: bool,
     /// The checks that must keep passing for the session to live.
     pub checks: Vec<HealthCheck>,
     /// A summary of the leases that the session keeps; null if only its home node knows.
@@ -122,6 +134,9 @@ pub struct BeatBody {
     /// How far the work has come, in any words, at most 256 bytes. A `progress` check fails if it does not change.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<String>,
+    /// True: the member takes leases from now on. A member that is ready stays so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready: Option<bool>,
 }
 
 /// Answer of `POST /v1/sessions/{id}/heartbeat`.

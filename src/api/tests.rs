@@ -57,6 +57,8 @@ fn session() -> Session {
         rejoin_window_ms: None,
         weight: 1,
         capacity: None,
+        version: None,
+        ready: true,
         checks: Vec::new(),
         leases: Some(leases),
         node: Some("http://n".into()),

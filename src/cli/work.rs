@@ -48,6 +48,9 @@ pub struct WorkArgs {
     /// Owner of the leases [default: HOSTNAME:PID]
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
+    /// Version of the program: during an upgrade, keys that come free go to the members with the newest version
+    #[arg(long, value_name = "VERSION", env = "TENURE_WORK_VERSION")]
+    runs_version: Option<String>,
     /// On SIGTERM or SIGINT, hand the keys to other members even if the pool would keep them for this owner
     #[arg(long)]
     drain: bool,
@@ -100,6 +103,10 @@ impl WorkArgs {
             .keys(keys);
         let pool = match self.capacity {
             Some(capacity) => pool.capacity(usize::try_from(capacity).unwrap_or(usize::MAX)),
+            None => pool,
+        };
+        let pool = match self.runs_version {
+            Some(version) => pool.version(version),
             None => pool,
         };
         let as_json = context.output.format.is_json();

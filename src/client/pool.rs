@@ -125,6 +125,7 @@ pub struct WorkerPool {
     owner: Option<String>,
     weight: u32,
     capacity: usize,
+    version: Option<String>,
     keys: Vec<String>,
     ttl: Duration,
     order: Order,
@@ -176,6 +177,7 @@ impl WorkerPool {
             owner: None,
             weight: 1,
             capacity: usize::MAX,
+            version: None,
             keys: Vec::new(),
             ttl: Duration::from_secs(15),
             order: Order::Random,
@@ -201,6 +203,12 @@ impl WorkerPool {
     #[must_use]
     pub fn capacity(self, capacity: usize) -> Self {
         Self { capacity: capacity.max(1), ..self }
+    }
+
+    /// The version of the program: during an upgrade, keys that come free go to the newest version.
+    #[must_use]
+    pub fn version(self, version: impl Into<String>) -> Self {
+        Self { version: Some(version.into()), ..self }
     }
 
     /// The keys to take from; by default, all known keys of the pool.
@@ -301,6 +309,10 @@ impl Member {
             let options = match u32::try_from(pool.capacity) {
                 Ok(capacity) => options.capacity(capacity),
                 Err(_) => options,
+            };
+            let options = match &pool.version {
+                Some(version) => options.version(version),
+                None => options,
             };
             tokio::select! {
                 biased;

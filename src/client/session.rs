@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    HealthCheck, Opened,
+    HealthCheck, Opened, SessionAlive,
     call::Call,
     error::ClientError,
     guarantee::{Deadline, Loss, Sent},
@@ -20,7 +20,9 @@ use super::{
     settle::Granted,
 };
 use crate::{
-    api::{BehaviorName, ClosedSession, Code, DrainingSession, SessionBody, SessionDrainBody},
+    api::{
+        BeatBody, BehaviorName, ClosedSession, Code, DrainingSession, SessionBody, SessionDrainBody,
+    },
     clock::{Clock, Entropy, SystemEntropy},
     lease::Moment,
 };
@@ -49,6 +51,8 @@ impl SessionOptions {
             pool: None,
             weight: None,
             capacity: None,
+            version: None,
+            ready: None,
             checks: Vec::new(),
         };
         Self { body, shared: false }
@@ -79,6 +83,21 @@ impl SessionOptions {
     #[must_use]
     pub fn capacity(mut self, capacity: u32) -> Self {
         self.body.capacity = Some(capacity);
+        self
+    }
+
+    /// The version of the program that it runs. While its pool has members of two versions, keys that come free go to
+    /// the newest one.
+    #[must_use]
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.body.version = Some(version.into());
+        self
+    }
+
+    /// It has no share of its pool until [`Session::ready`].
+    #[must_use]
+    pub fn unready(mut self) -> Self {
+        self.body.ready = Some(false);
         self
     }
 
@@ -212,6 +231,20 @@ impl Session {
     /// Sets the progress of the work that the next heartbeat reports.
     pub fn progress(&self, text: impl Into<String>) {
         self.session_state.set_progress(text.into());
+    }
+
+    /// Says that it takes its share of its pool from now on.
+    ///
+    /// # Errors
+    /// The server's refusal, or that no server could be reached.
+    pub async fn ready(&self) -> Result<(), ClientError> {
+        let session_state = &self.session_state;
+        let body = BeatBody { ready: Some(true), ..BeatBody::default() };
+        let call =
+            Call::post("sessions", json!(body)).segment(&session_state.id).segment("heartbeat");
+        let _: SessionAlive =
+            session_state.client.ask_around(&call, session_state.home.as_ref()).await?;
+        Ok(())
     }
 
     /// How many leases it keeps, as far as is known here.

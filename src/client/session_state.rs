@@ -374,7 +374,7 @@ impl Kept for SessionState {
 
     async fn beat(&self, sent: Sent, patience: Duration) -> KeepOutcome {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let body = BeatBody { progress };
+        let body = BeatBody { progress, ..BeatBody::default() };
         let call = Call::post("sessions", json!(body)).segment(&self.id).segment("heartbeat");
         let asked = self.client.ask_next(&call, self.home.as_ref(), &self.turn, patience);
         match asked.await {

@@ -56,7 +56,7 @@ impl Client {
         id: &str,
         progress: Option<&str>,
     ) -> Result<SessionAlive, ClientError> {
-        let body = BeatBody { progress: progress.map(str::to_owned) };
+        let body = BeatBody { progress: progress.map(str::to_owned), ..BeatBody::default() };
         self.call(&Call::post("sessions", json!(body)).segment(id).segment("heartbeat")).await
     }
 }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 pub const DEFAULT_POOL: &str = "default";
 /// The time that a holder has to hand over, in milliseconds, where no policy says otherwise.
 pub const DEFAULT_HANDOVER_MS: u64 = 30_000;
+/// The longest time for which members of two versions are told apart, in milliseconds, where no policy says otherwise.
+pub const DEFAULT_MIXED_VERSIONS_MS: u64 = 600_000;
 /// The longest lock-delay, in milliseconds.
 pub const MAX_LOCK_DELAY_MS: u32 = 60_000;
 
@@ -31,6 +33,9 @@ pub struct Policy {
     /// How long the keys of a member of its pool that went without a drain are kept for the member's owner, in
     /// milliseconds.
     pub rejoin_window_ms: u32,
+    /// How long, at most, keys that come free go to the newest version of its pool's members and no others move, in
+    /// milliseconds.
+    pub mixed_versions_ms: u64,
     /// The most keys that may exist under this policy; `None` for no limit.
     pub keys: Option<u64>,
 }
@@ -127,6 +132,13 @@ impl Policies {
         of_pool.map(|policy| policy.handover_timeout_ms).max().unwrap_or(DEFAULT_HANDOVER_MS)
     }
 
+    /// How long the members of a pool may have two versions before that no longer counts, in milliseconds: the longest
+    /// time for any key of the pool.
+    #[must_use]
+    pub fn mixed_versions_ms(&self, pool: &str) -> u64 {
+        self.of_pool(pool).map(|policy| policy.mixed_versions_ms).max().unwrap_or(0)
+    }
+
     /// How long the keys of a member of a pool are kept for its owner after it went without a drain, in milliseconds:
     /// the longest time for any key of the pool; 0 if its members do not come back.
     #[must_use]
@@ -168,6 +180,7 @@ impl Default for Policy {
             balance: false,
             handover_timeout_ms: DEFAULT_HANDOVER_MS,
             rejoin_window_ms: 0,
+            mixed_versions_ms: DEFAULT_MIXED_VERSIONS_MS,
             keys: None,
         }
     }

@@ -10,8 +10,8 @@ use super::{
 use crate::{
     actor::{Asked, Session, ask_to_drain},
     lease::{
-        Acquire, Answer, Heartbeat, Holdings, Key, KeyState, Lost, Nonce, Owner, Release,
-        SessionId, SessionSpec, Token, View,
+        Acquire, Announced, Answer, Heartbeat, Holdings, Key, KeyState, Lost, Nonce, Owner,
+        Release, SessionId, SessionSpec, Token, View,
     },
     store::Pages,
 };
@@ -83,13 +83,29 @@ impl Manager {
         spec: SessionSpec,
         asked: impl Into<Asked>,
     ) -> Result<Opened, SessionError> {
+        self.open_member(owner, ttl_ms, spec, &Announced::default(), asked).await
+    }
+
+    /// Makes a session whose holder says more of itself.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub async fn open_member(
+        &self,
+        owner: &Owner,
+        ttl_ms: u64,
+        spec: SessionSpec,
+        announced: &Announced,
+        asked: impl Into<Asked>,
+    ) -> Result<Opened, SessionError> {
         self.check_spec(&spec)?;
         let spec = self.as_member(spec);
         let digest = self.coordinator.entropy.nonce();
         let key = Key::of_session(digest);
         self.check_ttl(key.as_str(), "ttl_ms", ttl_ms)?;
         let request = self.request(owner, ttl_ms);
-        let acquire = Acquire { spec: Some(Box::new(spec.clone())), ..request };
+        let value = announced.to_value();
+        let acquire = Acquire { spec: Some(Box::new(spec.clone())), value, ..request };
         let claim = self.claim(owner, &key)?;
         let grant = match self.ask_to_own(&key, acquire, asked.into()).await? {
             Answer::Granted(grant) => {
@@ -150,6 +166,30 @@ impl Manager {
         }
         let (holdings, revoked) = (session.holdings(), session.revoked());
         Ok(SessionAlive { valid_for_ms, holdings, revoked, asks: self.asks_of(&session) })
+    }
+
+    /// From now on the member takes leases. Counts as a heartbeat.
+    ///
+    /// # Errors
+    /// [`SessionError`].
+    pub async fn ready_session(
+        &self,
+        id: SessionId,
+        asked: impl Into<Asked>,
+    ) -> Result<(), SessionError> {
+        let asked = asked.into();
+        let (session, _) = self.beat(id, asked).await?;
+        let pools = &self.coordinator.pools;
+        let Some(announced) = pools.announced(session.digest).filter(|it| it.unready) else {
+            return Ok(());
+        };
+        let announced = Announced { unready: false, ..announced };
+        // An empty object says that there is nothing to say: the earlier value must not stay.
+        let value = announced.to_value().or_else(|| Some("{}".into()));
+        let beat = Heartbeat { value, ..Heartbeat::new(id.proof) };
+        self.heartbeat(Key::of_session(id.digest).as_str(), beat, asked).await?;
+        pools.announces(id.digest, &announced);
+        Ok(())
     }
 
     pub(super) fn asks_of(&self, session: &Session) -> Asks {

@@ -43,9 +43,14 @@ struct Hand {
 impl Worker {
     /// Joins the pool, and takes nothing yet.
     pub async fn join(url: &str, pool: &str, owner: &str, weight: u32, ttl_ms: u64) -> Self {
-        let http = http::builder().build().expect("a client");
         let body = json!({ "owner": owner, "ttl_ms": ttl_ms, "pool": pool, "weight": weight });
-        let answer = http.post(format!("{url}/v1/sessions")).json(&body).send().await;
+        Self::join_with(url, owner, &body).await
+    }
+
+    /// Joins as this request says.
+    pub async fn join_with(url: &str, owner: &str, body: &Value) -> Self {
+        let http = http::builder().build().expect("a client");
+        let answer = http.post(format!("{url}/v1/sessions")).json(body).send().await;
         let made: Value = answer.expect("an answer").json().await.expect("JSON");
         let text = |name: &str| made[name].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();
         let mut worker = Self {

@@ -88,8 +88,11 @@ fn plan(
     let table = coordinator.policy_table();
     let here = |digest: Nonce| coordinator.sessions.get(digest).is_some();
     let movable = |key: &Key| table.of(key.as_str()).0.balance;
+    let upgrade = Duration::from_millis(table.mixed_versions_ms(name));
     let plan = |pool: &mut Pool| {
+        let upgrades = pool.note_versions(now, upgrade);
         let (aside, watched) = pool.judge(now);
+        let watched = watched || upgrades;
         aside.into_iter().for_each(|session| say_aside(name, session));
         let plan = pool.plan(here, now, damping);
         pool.note_balance(&plan, now);

@@ -12,6 +12,8 @@ use crate::{
 
 /// How many keys are read at a time.
 const PAGE: usize = 500;
+/// How often it is looked whether members of other nodes are ready by now. The feed does not say so.
+const READY: Duration = Duration::from_secs(1);
 /// How long to wait after a failed read of the store before the next one.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -23,7 +25,14 @@ pub async fn follow(coordinator: &Arc<Coordinator>) {
             tokio::time::sleep(RETRY).await;
             continue;
         }
-        coordinator.pools.work.notified().await;
+        let is_here = |digest| coordinator.sessions.get(digest).is_some();
+        let unready = coordinator.pools.unready(is_here);
+        tokio::select! {
+            () = coordinator.pools.work.notified() => {}
+            () = tokio::time::sleep(READY), if !unready.is_empty() => {
+                unready.into_iter().for_each(|digest| coordinator.pools.joins_again(digest));
+            }
+        }
     }
 }
 

@@ -73,6 +73,12 @@ impl PolicyTable {
         self.rejoin_window_ms(pool) > 0
     }
 
+    /// How long the members of a pool may have two versions before that no longer counts, in milliseconds.
+    #[must_use]
+    pub fn mixed_versions_ms(&self, pool: &str) -> u64 {
+        self.policies.mixed_versions_ms(pool)
+    }
+
     /// Whether a key belongs to a pool.
     #[must_use]
     pub fn is_of(&self, key: &str, pool: &str) -> bool {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::actor::LeaseActor;
 use crate::{
     actor::{runtime::cells::CellEntry, sessions::HealthChecks},
-    lease::{KeyState, Nonce, PromiseCell, View},
+    lease::{Announced, KeyState, Nonce, PromiseCell, View},
 };
 
 impl LeaseActor {
@@ -88,7 +88,8 @@ impl LeaseActor {
         let coordinator = &self.coordinator;
         let returns = spec.pool.as_deref().filter(|pool| coordinator.policy_table().returns(pool));
         let home = (coordinator.node_context().node, returns.map(|_| view.token));
-        coordinator.pools.joined(digest, &owner, &spec, home);
+        let announced = Announced::of_value(view.value.as_deref());
+        coordinator.pools.joined(digest, &owner, &spec, home, announced);
         let session = coordinator.sessions.attach(digest, (&owner, ttl_ms), *spec, fresh);
         self.health_checks =
             HealthChecks::begin(&coordinator.session_service, &session).map(Box::new);

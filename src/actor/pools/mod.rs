@@ -15,6 +15,7 @@ mod reading;
 mod returning;
 mod shares;
 mod state;
+mod upgrading;
 
 use std::{
     sync::{
@@ -40,7 +41,7 @@ use crate::{
         environment::Environment,
         runtime::watch::{self, settle},
     },
-    lease::{ChangeKind, Key, Moment, Nonce, Owner, SessionSpec, Token},
+    lease::{Announced, ChangeKind, Key, Moment, Nonce, Owner, SessionSpec, Token},
     store::Committed,
 };
 
@@ -91,17 +92,45 @@ impl Pools {
         owner: &Owner,
         spec: &SessionSpec,
         (node, returns): (Nonce, Option<Token>),
+        announced: Announced,
     ) {
         let Some(name) = spec.pool.as_deref() else { return };
         let mut state = self.state();
         // The feed reports that a session drains, and that is never undone.
         let draining = state.member(digest).is_some_and(|member| member.draining);
         let (weight, capacity) = (spec.weight, spec.capacity);
-        let joined = Joined { owner: owner.clone(), weight, capacity, node, draining, returns };
+        let owner = owner.clone();
+        let joined = Joined { owner, weight, capacity, node, draining, returns, announced };
         state.join(digest, name, joined);
         drop(state);
         self.in_use.store(true, Ordering::Release);
         self.work.notify_one();
+    }
+
+    /// What a session at home here says of itself.
+    pub fn announces(&self, digest: Nonce, announced: &Announced) {
+        let mut state = self.state();
+        if let Some(member) = state.member(digest).cloned() {
+            let name = state.joined[&digest].clone();
+            state.join(digest, &name, Joined { announced: announced.clone(), ..member });
+            drop(state);
+            self.work.notify_one();
+        }
+    }
+
+    /// What a member says of itself, as far as this node knows. `None` for a session that is no member.
+    #[must_use]
+    pub fn announced(&self, digest: Nonce) -> Option<Announced> {
+        self.state().member(digest).map(|joined| joined.announced.clone())
+    }
+
+    /// The members of other nodes that were not ready when their records were read.
+    pub(in crate::actor) fn unready(&self, is_here: impl Fn(Nonce) -> bool) -> Vec<Nonce> {
+        let state = self.state();
+        let members = state.pools.values().flat_map(|pool| &pool.members);
+        let unready =
+            members.filter(|(digest, joined)| joined.announced.unready && !is_here(**digest));
+        unready.map(|(digest, _)| *digest).collect()
     }
 
     /// Whether a session is a member of a pool, as far as this node knows.

@@ -6,7 +6,7 @@ use super::fact::{By, Cooling, Fact};
 use crate::{
     actor::runtime::watch,
     clock::{HashMap, HashSet},
-    lease::{Key, Moment, Nonce, Owner, Token, balance::Standing},
+    lease::{Announced, Key, Moment, Nonce, Owner, Token, balance::Standing},
 };
 
 /// A session that joined a pool.
@@ -25,6 +25,8 @@ pub struct Joined {
     /// Where members come back to their keys, the token of its session: of several sessions of an owner, the newest
     /// counts.
     pub returns: Option<Token>,
+    /// What it says of itself.
+    pub announced: Announced,
 }
 
 pub struct Place {
@@ -67,6 +69,10 @@ pub struct Pool {
     pub members: BTreeMap<Nonce, Joined>,
     /// Whether its members come back to their keys.
     returns: bool,
+    /// Since when its members have two versions or more.
+    pub mixed_since: Option<Moment>,
+    /// Whether keys that come free go to the newest version, and no others move.
+    pub is_mixed: bool,
     pub keys: HashMap<Key, Place>,
     /// Sessions that ended and may still have leases, with their owners; known only where members come back.
     pub gone: HashMap<Nonce, Owner>,
@@ -92,6 +98,8 @@ impl Default for Pool {
         Self {
             members: BTreeMap::new(),
             returns: false,
+            mixed_since: None,
+            is_mixed: false,
             keys: HashMap::default(),
             gone: HashMap::default(),
             counts: HashMap::default(),
@@ -190,6 +198,8 @@ impl Pool {
         self.returns = joined.returns.is_some();
         if self.members.get(&digest) != Some(&joined) {
             self.members.insert(digest, joined);
+            // The next plan says whether this is so. Until then, no key goes to an old version.
+            self.is_mixed |= self.mixed_since.is_none() && self.has_versions();
             self.moved();
         }
     }

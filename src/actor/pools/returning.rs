@@ -19,7 +19,10 @@ impl Pool {
     fn newest(&self) -> HashMap<&Owner, (Token, Nonce)> {
         let mut newest = HashMap::default();
         for (digest, joined) in &self.members {
-            let Some(token) = joined.returns else { continue };
+            // Until it is ready, an earlier session of its owner is the member.
+            let Some(token) = joined.returns.filter(|_| !joined.announced.unready) else {
+                continue;
+            };
             let known = newest.entry(&joined.owner).or_insert((token, *digest));
             *known = (*known).max((token, *digest));
         }
@@ -42,12 +45,15 @@ impl Pool {
         members.chain(gone).filter_map(by).collect()
     }
 
-    /// The members that count, in the order of their sessions.
-    pub fn present<'a>(
+    /// The members that count, in the order of their sessions: those that are ready and were not replaced.
+    pub fn present<'a, 'b>(
         &'a self,
-        replaced: &'a HashMap<Nonce, Nonce>,
-    ) -> impl Iterator<Item = (&'a Nonce, &'a Joined)> {
-        self.members.iter().filter(|(digest, _)| !replaced.contains_key(*digest))
+        replaced: &'b HashMap<Nonce, Nonce>,
+    ) -> impl Iterator<Item = (&'a Nonce, &'a Joined)> + use<'a, 'b> {
+        let counts = move |(digest, joined): &(&Nonce, &Joined)| {
+            !joined.announced.unready && !replaced.contains_key(*digest)
+        };
+        self.members.iter().filter(counts)
     }
 
     /// How many leases earlier sessions of the member's owner still hold.

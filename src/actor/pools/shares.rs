@@ -82,13 +82,18 @@ impl Pool {
             let count = counts.entry(*newest).or_default();
             (count.held, count.asked) = (count.held + held, count.asked + asked);
         }
+        let newest = self.newest_version();
         let member = |(digest, joined): (&Nonce, &Joined)| {
             let count = counts.get(digest).copied().unwrap_or_default();
             let most = joined.capacity.map_or(usize::MAX, |most| most as usize);
             Member {
                 id: *digest,
                 weight: joined.weight,
-                capacity: if self.is_aside(*digest) { most.min(count.held) } else { most },
+                capacity: if self.is_aside(*digest) || self.is_outdated(joined, newest) {
+                    most.min(count.held)
+                } else {
+                    most
+                },
                 held: count.held,
                 asked: count.asked,
                 draining: joined.draining,
@@ -250,7 +255,14 @@ impl Pool {
             let mut chance = Chance::new(turn ^ (member.id.0 >> 64) as u64);
             (!here(member.id), chance.next_u64())
         };
-        plan(&self.counted(), unheld, damping, order)
+        let members = self.counted();
+        let mut plan = plan(&members, unheld, damping, order);
+        if self.is_mixed {
+            // During an upgrade, only members that leave are asked.
+            let asks = plan.asks.iter_mut().zip(&members);
+            asks.filter(|(_, member)| !member.draining).for_each(|(ask, _)| *ask = 0);
+        }
+        plan
     }
 
     /// Notes whether the pool is out of balance by this plan: members must hand over leases, or were asked to.
@@ -323,6 +335,7 @@ impl Pool {
         let targets = self.targets(0);
         let counted = self.counted();
         let held: usize = counted.iter().map(|member| member.held).sum();
+        let replaced = self.replaced();
         let view = |(digest, joined): (&Nonce, &Joined)| {
             let count = self.counts.get(digest).copied().unwrap_or_default();
             let share = targets.get(digest).copied();
@@ -332,7 +345,7 @@ impl Pool {
                 share: Share { share: share.unwrap_or(0), held: count.held },
                 handovers: count.asked,
                 aside: self.is_aside(*digest),
-                replaced: share.is_none(),
+                replaced: replaced.contains_key(digest),
             }
         };
         PoolView {

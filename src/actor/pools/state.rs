@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     clock::{HashMap, HashSet},
-    lease::{Nonce, Record, Token},
+    lease::{Announced, Nonce, Record, Token},
 };
 
 #[derive(Default)]
@@ -53,6 +53,7 @@ impl PoolsState {
             node: record.node,
             draining: was_asked(record),
             returns,
+            announced: Announced::of_value(record.value.as_deref()),
         };
         self.join(digest, name, joined);
     }

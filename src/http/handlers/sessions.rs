@@ -16,7 +16,7 @@ use crate::{
         caller::Caller,
         following::keeps_session,
         forward::act_at_home,
-        request::{Body, OptionalBody, owner, query, read_spec},
+        request::{Body, OptionalBody, owner, query, read_announced, read_spec},
     },
     lease::digest_of,
     manager::{Asked, SessionView},
@@ -42,7 +42,9 @@ pub async fn open(
         let owner = caller.owner("owner", &body.0.owner)?;
         may_open(&caller, &app, &body.0)?;
         let spec = read_spec(app.manager.actor_limits(), &body.0)?;
-        let opened = app.manager.open_session(&owner, body.0.ttl_ms, spec, received).await;
+        let announced = read_announced(&body.0)?;
+        let ttl_ms = body.0.ttl_ms;
+        let opened = app.manager.open_member(&owner, ttl_ms, spec, &announced, received).await;
         opened.map_err(|error| Problem::session(&error))
     };
     match result.await {
@@ -87,6 +89,17 @@ pub async fn heartbeat(
 ) -> HttpResponse {
     act_at_home(&request, &app, &body.1, async |asked: Asked| {
         let id = Caller::of(&request).session_id("id", &path)?;
+        match body.0.ready {
+            Some(false) => {
+                return Err(Problem::field("ready", "must be true: a member stays ready"));
+            }
+            Some(true) => app
+                .manager
+                .ready_session(id, asked)
+                .await
+                .map_err(|error| Problem::session(&error))?,
+            None => {}
+        }
         let alive = app.manager.beat_session(id, body.0.progress.as_deref(), asked).await;
         let alive = alive.map_err(|error| Problem::session(&error))?;
         keeps_session(&request, id.digest);

@@ -16,7 +16,10 @@ use crate::{
         MAX_CHECK_ADDRESS_BYTES, MAX_CHECK_URL_BYTES, MAX_MIN_HOLD_MS, MAX_REQUEST_ID_BYTES,
         MAX_TOKEN, MAX_WEIGHT,
     },
-    lease::{MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES, MAX_PIN_BYTES},
+    lease::{
+        MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES, MAX_PIN_BYTES,
+        MAX_VERSION_BYTES,
+    },
     manager::{MAX_CANDIDATES, MAX_PROGRESS_BYTES, MAX_REASON_BYTES, MAX_VALUE_BYTES},
 };
 
@@ -44,7 +47,7 @@ const LEASE_ID: &str = "^[0-9a-fA-F]{32}$";
 const SESSION_ID: &str = "^[0-9a-f]{32}[0-9a-fA-F]{32}$";
 
 /// Each bound of a field, and the schemas that have it.
-const BOUNDS: [(&str, Bound, &[&str]); 31] = [
+const BOUNDS: [(&str, Bound, &[&str]); 32] = [
     ("address", Bound::ShortForm(MAX_CHECK_ADDRESS_BYTES, ":[0-9]+$"), &["CheckSpec"]),
     ("after", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("by", Bound::Name(MAX_PIN_BYTES), &["PinBody"]),
@@ -72,6 +75,7 @@ const BOUNDS: [(&str, Bound, &[&str]); 31] = [
     ("timeout_ms", Bound::Number(CHECK_TIMEOUT_MS), &["CheckSpec"]),
     ("to", Bound::Name(MAX_OWNER_BYTES), &["TransferBody"]),
     ("token", Bound::Number(0..=MAX_TOKEN), &["CheckBody"]),
+    ("version", Bound::Bytes(0..=MAX_VERSION_BYTES), &["SessionBody"]),
     ("url", Bound::ShortForm(MAX_CHECK_URL_BYTES, "^https?://"), &["CheckSpec"]),
     ("value", Bound::Bytes(0..=MAX_VALUE_BYTES), &["AcquireBody", "HeartbeatBody"]),
     ("value", Bound::Bytes(0..=MAX_VALUE_BYTES), &["ReleaseBody", "TransferBody"]),

@@ -11,7 +11,10 @@ use crate::{
         },
     },
     http::answer::Problem,
-    lease::{Behavior, Check, CheckKind, MAX_CHECKS, MAX_LOCK_DELAY_MS, SessionSpec},
+    lease::{
+        Announced, Behavior, Check, CheckKind, MAX_CHECKS, MAX_LOCK_DELAY_MS, MAX_VERSION_BYTES,
+        SessionSpec,
+    },
     manager::{Limits, Target},
 };
 
@@ -131,8 +134,13 @@ pub fn read_spec(limits: &Limits, body: &SessionBody) -> Result<SessionSpec, Pro
         return Err(Problem::field("capacity", detail));
     }
     if body.pool.is_none() {
-        let given = [("weight", body.weight), ("capacity", body.capacity)];
-        if let Some((field, _)) = given.into_iter().find(|(_, number)| number.is_some()) {
+        let given = [
+            ("weight", body.weight.is_some()),
+            ("capacity", body.capacity.is_some()),
+            ("version", body.version.is_some()),
+            ("ready", body.ready.is_some()),
+        ];
+        if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             return Err(Problem::field(field, "needs a pool: it describes a member of one"));
         }
     }
@@ -152,4 +160,18 @@ pub fn read_spec(limits: &Limits, body: &SessionBody) -> Result<SessionSpec, Pro
         capacity: body.capacity,
         checks: checks.collect::<Result<_, _>>()?,
     })
+}
+
+/// Reads what a member says of itself.
+pub fn read_announced(body: &SessionBody) -> Result<Announced, Problem> {
+    let version = body.version.as_deref();
+    if let Some(version) = version.filter(|version| version.len() > MAX_VERSION_BYTES) {
+        let bytes = version.len();
+        let detail = format!("is {bytes} bytes long; at most {MAX_VERSION_BYTES} are allowed");
+        return Err(Problem::field("version", detail));
+    }
+    if version.is_some_and(|version| version.contains(char::is_control)) {
+        return Err(Problem::field("version", "must not have control characters"));
+    }
+    Ok(Announced { version: version.map(Into::into), unready: body.ready == Some(false) })
 }

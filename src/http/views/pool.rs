@@ -20,6 +20,8 @@ impl PoolMember {
             handovers: *handovers as u64,
             set_aside: *aside,
             replaced: *replaced,
+            unready: joined.announced.unready,
+            version: joined.announced.version.as_deref().map(str::to_owned),
             node: app.url_of(Some(joined.node)),
         }
     }

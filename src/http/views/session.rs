@@ -3,7 +3,7 @@
 use crate::{
     api::{BehaviorName, HealthCheck, Holdings, Lease, Notice, Session},
     http::app::App,
-    lease::{self, Behavior, Check, CheckKind, Key, Token},
+    lease::{self, Announced, Behavior, Check, CheckKind, Key, Token},
     manager::{SessionAlive, SessionView},
 };
 
@@ -46,6 +46,7 @@ impl HealthCheck {
 impl Session {
     pub(in crate::http) fn of(app: &App, session: &SessionView) -> Self {
         let SessionView { digest, view, spec, holdings } = session;
+        let announced = Announced::of_value(view.value.as_deref());
         let shown = Lease::of(app, &Key::of_session(*digest), view);
         Self {
             digest: digest.to_string(),
@@ -64,6 +65,8 @@ impl Session {
                 .and_then(|pool| app.manager.rejoin_window_ms(pool)),
             weight: spec.weight,
             capacity: spec.capacity,
+            version: announced.version.map(Into::into),
+            ready: !announced.unready,
             checks: spec.checks.iter().map(HealthCheck::of).collect(),
             leases: holdings.map(Holdings::from),
             node: shown.node,

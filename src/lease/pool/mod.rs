@@ -1,6 +1,8 @@
 //! Pools: the share of each member, and the order in which a worker tries the keys.
 
+mod announced;
 mod any_of;
 pub mod balance;
 
+pub use announced::{Announced, MAX_VERSION_BYTES, compare_versions};
 pub use any_of::{CandidateOrder, arrange};

@@ -16,6 +16,7 @@ pub(in crate::settings) fn to_lease(policies: &[Policy], limits: &Limits) -> Pol
         balance: policy.balance,
         handover_timeout_ms: millis(policy.handover_timeout),
         rejoin_window_ms: u32::try_from(policy.rejoin_window.as_millis()).unwrap_or(u32::MAX),
+        mixed_versions_ms: millis(policy.mixed_versions),
         keys: policy.keys,
     };
     let otherwise =

@@ -10,13 +10,15 @@ use super::super::{
     value::{Format, Shown},
 };
 use crate::lease::{
-    DEFAULT_HANDOVER_MS, DEFAULT_POOL, FenceWhen, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, OnFenceFailure,
+    DEFAULT_HANDOVER_MS, DEFAULT_MIXED_VERSIONS_MS, DEFAULT_POOL, FenceWhen, MAX_KEY_BYTES,
+    MAX_LOCK_DELAY_MS, OnFenceFailure,
 };
 
 /// The longest name of a pool, in characters.
 const MAX_POOL_CHARS: usize = 64;
 /// The allowed time for a fence or a hand-over.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
+const UPGRADES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(86_400);
 const REJOIN_WINDOWS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 const LOCK_DELAYS: RangeInclusive<Duration> =
     Duration::ZERO..=Duration::from_millis(MAX_LOCK_DELAY_MS as u64);
@@ -59,6 +61,10 @@ section! {
         /// owner. With it, one session of an owner counts as a member: the newest. The longest window of the policies
         /// that name the pool applies. 0 lets other members take the keys at once, or after the lock-delay.
         rejoin_window: Duration = Duration::ZERO, in REJOIN_WINDOWS;
+        /// How long an upgrade of the members may take. While the pool has members of two versions, and for this time at
+        /// most, keys that come free go to the newest version, and nothing is moved between members that stay. The
+        /// longest time of the policies that name the pool applies. 0 ignores versions.
+        mixed_versions: Duration = Duration::from_millis(DEFAULT_MIXED_VERSIONS_MS), in UPGRADES;
         /// Maximum number of keys under this policy. A key counts until `tenure forget` has forgotten it and its record
         /// is removed, some minutes later. A new key beyond the limit is refused with 507 `too-many-keys`; existing
         /// keys never are. Coordinators of a shared store that add keys at the same moment may exceed it slightly.

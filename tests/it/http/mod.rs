@@ -54,4 +54,5 @@ mod store;
 mod supervision;
 mod top;
 mod transfer;
+mod versions;
 mod waiters;

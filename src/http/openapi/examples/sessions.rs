@@ -44,6 +44,8 @@ fn plain(digest: &str, owner: &str) -> Session {
         rejoin_window_ms: None,
         weight: 1,
         capacity: None,
+        version: None,
+        ready: true,
         checks: Vec::new(),
         leases: Some(no_leases()),
         node: Some(NODE.into()),

@@ -20,7 +20,7 @@ function bar({ held, share }, widest) {
 
 function member(one, widest) {
   const states = [
-    one.draining && badge("draining", "warn"), one.set_aside && badge("takes none", "warn"), one.replaced && badge("replaced by a newer session", "warn"),
+    one.draining && badge("draining", "warn"), one.set_aside && badge("takes none", "warn"), one.unready && badge("not ready", "warn"), one.replaced && badge("replaced by a newer session", "warn"),
     one.handovers > 0 && badge(`${count(one.handovers, "lease", "leases")} to hand over`, "warn"),
     one.held < one.share && !one.set_aside && h("span", { class: "quiet" }, `${grouped(one.share - one.held)} to come`),
   ];
@@ -28,7 +28,7 @@ function member(one, widest) {
     h("span", { class: "name" }, h("a", { class: "text", href: link("leases", { session: one.session }), title: one.owner }, text(one.owner))),
     bar(one, widest),
     h("span", { class: "n" }, `${grouped(one.held)} of ${grouped(one.share)}`),
-    h("span", { class: "quiet" }, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.node && ` · ${host(one.node)}`, " ", states));
+    h("span", { class: "quiet" }, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.version !== null && ` · version ${one.version}`, one.node && ` · ${host(one.node)}`, " ", states));
 }
 
 function pool(one) {
