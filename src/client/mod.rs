@@ -76,6 +76,7 @@ mod hold;
 mod keep;
 mod lease;
 mod lease_state;
+mod leave;
 mod overload;
 mod pool;
 mod readiness;
@@ -105,7 +106,8 @@ pub use guarantee::{Deadline, Loss};
 pub use handle::Client;
 pub use hold::Hold;
 pub use lease::Lease;
-pub use pool::{Done, DrainHandle, Ended, Handover, Waiting, WorkerPool};
+pub use leave::DrainHandle;
+pub use pool::{Done, Ended, Handover, Waiting, WorkerPool};
 pub use session::{Session, SessionOptions};
 
 pub use crate::api::{

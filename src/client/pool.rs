@@ -40,7 +40,8 @@ use std::{
 
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
-use super::{Client, ClientError, Hold, Lease, Loss, Order, Session, SessionOptions};
+use super::leave::{Leave, asked_to_leave};
+use super::{Client, ClientError, DrainHandle, Hold, Lease, Loss, Order, Session, SessionOptions};
 use crate::{
     api::Code,
     clock::{Chance, Clock, Entropy, SystemEntropy},
@@ -134,39 +135,6 @@ pub struct WorkerPool {
     leave: Arc<watch::Sender<Leave>>,
 }
 
-/// How a member leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Leave {
-    Not,
-    /// It comes back to its keys.
-    Stop,
-    /// For good.
-    Drain,
-}
-
-/// Stops a [`WorkerPool`] from outside.
-#[derive(Clone, Debug)]
-pub struct DrainHandle(Arc<watch::Sender<Leave>>);
-
-impl DrainHandle {
-    /// Hands all leases over, after which [`WorkerPool::run`] returns.
-    pub fn drain(&self) {
-        self.0.send_replace(Leave::Drain);
-    }
-
-    /// Ends all tasks, after which [`WorkerPool::run`] returns. If the policy of the pool has a `rejoin_window`, the keys
-    /// are kept for that time for the next member with this owner. Otherwise this is a [drain](Self::drain).
-    pub fn stop(&self) {
-        self.0.send_if_modified(|leave| {
-            let stops = *leave < Leave::Stop;
-            if stops {
-                *leave = Leave::Stop;
-            }
-            stops
-        });
-    }
-}
-
 impl WorkerPool {
     /// A member of this pool, with a weight of 1 and no bound on the leases that it takes.
     #[must_use]
@@ -244,7 +212,7 @@ impl WorkerPool {
     /// A handle that stops it in good order.
     #[must_use]
     pub fn drain_handle(&self) -> DrainHandle {
-        DrainHandle(self.leave.clone())
+        DrainHandle::new(self.leave.clone())
     }
 
     /// Takes leases and runs a task for each, until it is drained.
@@ -463,12 +431,6 @@ impl Member {
             Ended::Done | Ended::Kept => self.rests.fine(&key),
         }
         (self.pool.watcher)(&key, &ended);
-    }
-}
-
-async fn asked_to_leave(leave: &mut watch::Receiver<Leave>) {
-    if leave.wait_for(|leave| *leave > Leave::Not).await.is_err() {
-        std::future::pending::<()>().await;
     }
 }
 

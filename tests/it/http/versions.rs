@@ -53,8 +53,7 @@ async fn a_member_that_is_not_ready_has_no_share_and_counts_for_nothing() {
     let path = b.heartbeat_path();
     server.post(&path, &json!({})).await.ok();
     assert_eq!(member(&server, &b).await["share"], 0, "a plain heartbeat says nothing");
-    let wrong =
-        server.post(&path, &json!({ "ready": false })).await.problem(400, "invalid-field");
+    let wrong = server.post(&path, &json!({ "ready": false })).await.problem(400, "invalid-field");
     assert_eq!(wrong["field"], "ready");
     server.post(&path, &json!({ "ready": true })).await.ok();
     server.post(&path, &json!({ "ready": true })).await.ok();
