@@ -72,8 +72,9 @@ pub struct DryRun {
 }
 
 impl Pool {
-    /// The members that count, in the order of their sessions. Each has what its owner's earlier sessions still hold.
-    fn counted(&self) -> Vec<Member> {
+    /// The members that count, in the order of their sessions, where the pool has `unseen` more keys. Each has what its
+    /// owner's earlier sessions still hold.
+    fn counted(&self, unseen: usize) -> Vec<Member> {
         let replaced = self.replaced();
         let mut counts = Cow::Borrowed(&self.counts);
         for (earlier, newest) in &replaced {
@@ -82,24 +83,22 @@ impl Pool {
             let count = counts.entry(*newest).or_default();
             (count.held, count.asked) = (count.held + held, count.asked + asked);
         }
-        let newest = self.newest_version();
         let member = |(digest, joined): (&Nonce, &Joined)| {
             let count = counts.get(digest).copied().unwrap_or_default();
             let most = joined.capacity.map_or(usize::MAX, |most| most as usize);
             Member {
                 id: *digest,
                 weight: joined.weight,
-                capacity: if self.is_aside(*digest) || self.is_outdated(joined, newest) {
-                    most.min(count.held)
-                } else {
-                    most
-                },
+                capacity: if self.is_aside(*digest) { most.min(count.held) } else { most },
                 held: count.held,
                 asked: count.asked,
                 draining: joined.draining,
             }
         };
-        self.present(&replaced).map(member).collect()
+        let mut members: Vec<Member> = self.present(&replaced).map(member).collect();
+        let held: usize = members.iter().map(|member| member.held).sum();
+        self.prefer_newest(&mut members, held + self.free + unseen);
+        members
     }
 
     pub fn is_aside(&self, digest: Nonce) -> bool {
@@ -129,7 +128,7 @@ impl Pool {
                 .values()
                 .any(|place| place.open_for(now).is_some_and(|open| open >= UNTAKEN));
         let (mut aside, mut again, mut moved) = (Vec::new(), false, false);
-        let members = self.counted();
+        let members = self.counted(0);
         let keys = self.free + members.iter().map(|member| member.held).sum::<usize>();
         for (member, target) in members.iter().zip(targets(&members, keys)) {
             let asks = self.counts.get(&member.id).is_some_and(|count| count.taking > 0);
@@ -152,7 +151,7 @@ impl Pool {
     /// The targets of the pool, with `unseen` more keys.
     fn targets(&mut self, unseen: usize) -> HashMap<Nonce, usize> {
         let compute = |pool: &Self| {
-            let members = pool.counted();
+            let members = pool.counted(unseen);
             let held: usize = members.iter().map(|member| member.held).sum();
             let targets = targets(&members, held + pool.free + unseen);
             members.iter().map(|member| member.id).zip(targets).collect::<HashMap<_, _>>()
@@ -215,9 +214,9 @@ impl Pool {
 
     /// Reserves up to `most` places beyond a member's share, within its capacity. Returns how many.
     pub fn reserve_beyond(&mut self, digest: Nonce, most: usize) -> usize {
-        let Some(joined) = self.members.get(&digest).filter(|joined| !joined.draining) else {
-            return 0;
-        };
+        let replaced = self.replaced();
+        let member = self.present(&replaced).find(|(present, _)| **present == digest);
+        let Some((_, joined)) = member.filter(|(_, joined)| !joined.draining) else { return 0 };
         let capacity = joined.capacity.map_or(usize::MAX, |most| most as usize);
         let count = self.counts.entry(digest).or_default();
         let places = capacity.saturating_sub(count.held + count.reserved).min(most);
@@ -255,7 +254,7 @@ impl Pool {
             let mut chance = Chance::new(turn ^ (member.id.0 >> 64) as u64);
             (!here(member.id), chance.next_u64())
         };
-        let members = self.counted();
+        let members = self.counted(0);
         let mut plan = plan(&members, unheld, damping, order);
         if self.is_mixed {
             // During an upgrade, only members that leave are asked.
@@ -333,7 +332,7 @@ impl Pool {
 
     pub fn view(&mut self, now: Moment) -> PoolView {
         let targets = self.targets(0);
-        let counted = self.counted();
+        let counted = self.counted(0);
         let held: usize = counted.iter().map(|member| member.held).sum();
         let replaced = self.replaced();
         let view = |(digest, joined): (&Nonce, &Joined)| {

@@ -34,6 +34,9 @@ use crate::{
 /// How long a call waits until all keys of its pool are known.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long to wait before leases that an earlier session of the owner holds are tried again.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+
 /// How long the keys that a call names are left to other members, before the call takes them beyond its own share.
 const UNCLAIMED: Duration = Duration::from_secs(2);
 
@@ -167,7 +170,9 @@ impl Member<'_> {
             return Ok(Filled::Granted(grants));
         }
         if is_coming_back {
-            // Its places are for the leases that an earlier session of its owner still holds.
+            // Its places are for the leases that an earlier session of its owner still holds and that could not be taken.
+            let left = self.call.wait_until.map(|until| until.since(self.manager().now()));
+            tokio::time::sleep(left.unwrap_or_default().min(LOOK_AGAIN)).await;
             return Ok(Filled::Over(counts));
         }
         let Some(until) = self.call.wait_until else {

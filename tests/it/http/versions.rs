@@ -164,3 +164,30 @@ async fn an_upgrade_that_takes_too_long_no_longer_counts() {
     assert_eq!(member(&server, &old).await["share"], 0);
     eventually("both have a share", async || member(&server, &old).await["share"] == 20).await;
 }
+
+/// What the newest version has no room for is served by the others.
+#[tokio::test]
+async fn one_small_member_of_a_new_version_leaves_the_rest_to_the_others() {
+    let server = Server::configured(&policy("10m"));
+    let old = join(&server, "old", json!({ "version": "1" })).await;
+    let new = join(&server, "new", json!({ "version": "2", "capacity": 5 })).await;
+    assert_eq!(fair(&server, "new", &new).await["grants"].as_array().expect("some").len(), 5);
+    assert_eq!(fair(&server, "old", &old).await["grants"].as_array().expect("some").len(), 35);
+    // A newer member that leaves takes nothing, and is no measure for those that stay.
+    let server = server.kill().restart();
+    eventually("both are known", async || member(&server, &old).await["share"] == 35).await;
+    server.post(&format!("/v1/sessions/{}/drain", new.id), &json!({})).await.ok();
+    assert_eq!(member(&server, &old).await["share"], KEYS);
+}
+
+/// Keys that only this member names are not granted to it either.
+#[tokio::test]
+async fn a_member_that_is_not_ready_waits_in_vain() {
+    let server = Server::configured(&policy("10m"));
+    let unready = join(&server, "a", json!({ "ready": false })).await;
+    let body = json!({
+        "owner": "a", "session": unready.id, "count": "fair", "keys": shards(), "wait_ms": 4_000,
+    });
+    let none = server.post("/v1/acquire-any", &body).await.problem(409, "none-available");
+    assert_eq!((&none["share"], &none["held_by_session"]), (&json!(0), &json!(0)), "{none}");
+}
