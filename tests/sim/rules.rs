@@ -75,6 +75,8 @@ fn check(lines: &[Line]) -> Vec<Breach> {
 /// administrator revoked the tenure, or its holder handed it over.
 fn check_held(lines: &[Line]) -> Vec<Breach> {
     let mut held: BTreeMap<&str, (u64, u64, &str)> = BTreeMap::new();
+    // The tenure of each key that ended last: a grant under the same token revives it, and its hold began earlier.
+    let mut ended: BTreeMap<&str, u64> = BTreeMap::new();
     let mut breaches = Vec::new();
     for line in lines {
         if matches!(&line.event, Event::Fault { fault, .. } if fault.starts_with("regress")) {
@@ -84,7 +86,12 @@ fn check_held(lines: &[Line]) -> Vec<Breach> {
         if !key.starts_with(HELD_LONG) {
             continue;
         }
+        if UNWILLING.contains(&kind.as_str()) {
+            ended.insert(key, *token);
+        }
         match kind.as_str() {
+            "granted"
+                if ended.get(key.as_str()) == Some(token) && !held.contains_key(key.as_str()) => {}
             "granted" => match held.insert(key, (*token, sent.unwrap_or(line.t), owner)) {
                 // A tenure that was revived began when it was granted.
                 Some(same) if same.0 == *token => drop(held.insert(key, same)),

@@ -48,10 +48,21 @@ impl<C: Caller> Lease<C> {
         }
         self.home = Home::Gone;
         self.have_reordered(out);
-        (self.promised, self.floor, self.opens_at) = (Moment::ZERO, end, end);
-        if self.record.state == KeyState::Held && self.record.shut_ms() > 0 {
-            self.opens_at = end.max(gone.shut_end(&self.record));
-        }
+        let shut = self.shut_end(Some(gone));
+        (self.promised, self.floor) = (Moment::ZERO, end);
+        self.opens_at = match self.record.state {
+            KeyState::Held if self.record.shut_ms() > 0 => end.max(shut),
+            KeyState::Cooling | KeyState::Offered => end.min(shut),
+            _ => end,
+        };
+    }
+
+    /// When a lock-delay, an offer or a minimum hold of another home node is over. That is one instant for every node,
+    /// and nobody can lengthen it. The clock of its home node tells; but it is over at the latest when its whole span
+    /// has passed since this node read the record, even if that clock has jumped.
+    fn shut_end(&self, peer: Option<&Peer>) -> Moment {
+        let told = peer.map_or(Moment::NEVER, |peer| peer.shut_end(&self.record));
+        told.min(self.opens_at)
     }
 
     /// When every promise that a home node that is gone made under this record has run out.
@@ -71,6 +82,7 @@ impl<C: Caller> Lease<C> {
         }
         self.home = Home::Living;
         self.promised = Moment::ZERO;
+        let shut = self.shut_end(peer);
         (self.floor, self.opens_at) = (Moment::NEVER, Moment::NEVER);
         if self.record.session_ref().is_some() && !self.is_ordered() {
             // R6: the home node of such a lease promises nothing.
@@ -78,10 +90,9 @@ impl<C: Caller> Lease<C> {
         }
         let passes = matches!(self.record.state, KeyState::Cooling | KeyState::Offered);
         let held = self.record.state == KeyState::Held && self.record.shut_ms() > 0;
-        if let (true, Some(peer)) = (passes || held, peer) {
-            // No home node can lengthen a lock-delay, an offer or a minimum hold: it is over for every node at one
-            // instant. No change says that an offer lapsed.
-            self.opens_at = peer.shut_end(&self.record);
+        if passes || held {
+            // No change says that an offer lapsed.
+            self.opens_at = shut;
         }
     }
 
