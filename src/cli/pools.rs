@@ -8,9 +8,19 @@ use super::{
 };
 use crate::client::{PlannedMove, Pool, PoolMember, PoolPlan};
 
-const POOLS: [&str; 5] = ["POOL", "BALANCE", "KEYS", "FREE", "MEMBERS"];
-const MEMBERS: [&str; 9] =
-    ["SESSION", "OWNER", "WEIGHT", "CAPACITY", "HELD", "SHARE", "HANDOVERS", "DRAINING", "NODE"];
+const POOLS: [&str; 6] = ["POOL", "BALANCE", "KEYS", "FREE", "KEPT", "MEMBERS"];
+const MEMBERS: [&str; 10] = [
+    "SESSION",
+    "OWNER",
+    "WEIGHT",
+    "CAPACITY",
+    "HELD",
+    "SHARE",
+    "HANDOVERS",
+    "STATE",
+    "VERSION",
+    "NODE",
+];
 
 const MOVES: [&str; 4] = ["KEY", "OWNER", "REASON", "DETAIL"];
 
@@ -76,6 +86,7 @@ fn row(pool: &Pool) -> Vec<String> {
         yes(pool.balance),
         count(pool.keys),
         count(pool.free),
+        count(pool.kept),
         pool.members.len().to_string(),
     ]
 }
@@ -89,7 +100,21 @@ fn member(member: &PoolMember) -> Vec<String> {
         member.held.to_string(),
         member.share.to_string(),
         member.handovers.to_string(),
-        yes(member.draining),
+        state(member),
+        member.version.as_deref().map_or_else(dash, shown),
         member.node.as_deref().map_or_else(dash, shown),
     ]
+}
+
+/// What keeps a member from its share.
+fn state(member: &PoolMember) -> String {
+    let states = [
+        (member.draining, "draining"),
+        (member.unready, "not ready"),
+        (member.replaced, "replaced"),
+        (member.set_aside, "set aside"),
+    ];
+    let states: Vec<&str> =
+        states.into_iter().filter_map(|(is, state)| is.then_some(state)).collect();
+    if states.is_empty() { dash() } else { states.join(", ") }
 }

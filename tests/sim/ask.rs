@@ -1,7 +1,9 @@
 //! What workers and administrators ask of a node, and what they are told: the calls of the door.
 
 use tenure::{
-    lease::{Grant, Heartbeat, Key, Owner, Release, Revoke, SessionId, SessionSpec, Transfer},
+    lease::{
+        Announced, Grant, Heartbeat, Key, Owner, Release, Revoke, SessionId, SessionSpec, Transfer,
+    },
     manager::{
         AcquireAny, AcquireError, AcquireOne, AdminError, Alive, Asked, CallError, HolderError,
         Home, Manager, SessionAlive, SessionError,
@@ -17,7 +19,8 @@ pub enum Ask {
     Beat(Key, Heartbeat),
     Release(Key, Release),
     Transfer(Key, Transfer),
-    Open(Owner, u64, SessionSpec),
+    Open(Owner, u64, SessionSpec, Announced),
+    Ready(SessionId),
     BeatSession(SessionId, u64),
     DrainSession(SessionId),
     CloseSession(SessionId),
@@ -143,13 +146,17 @@ impl Ask {
                 manager.transfer(key.as_str(), transfer, asked).await?;
                 Got::Transferred
             }
-            Self::Open(owner, ttl_ms, spec) => {
-                let opened = manager.open_session(&owner, ttl_ms, spec, asked).await?;
+            Self::Open(owner, ttl_ms, spec, announced) => {
+                let opened = manager.open_member(&owner, ttl_ms, spec, &announced, asked).await?;
                 Got::Opened(opened.id, opened.valid_for_ms)
             }
             Self::BeatSession(id, step) => {
                 let progress = step.to_string();
                 Got::SessionAlive(manager.beat_session(id, Some(&progress), asked).await?)
+            }
+            Self::Ready(id) => {
+                manager.ready_session(id, asked).await?;
+                Got::Ordered
             }
             Self::DrainSession(id) => {
                 manager.drain_session(id, asked).await?;

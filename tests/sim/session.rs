@@ -1,7 +1,7 @@
 //! Workers that keep many leases by one heartbeat, and members of a pool.
 
 use tenure::{
-    lease::{Behavior, Check, CheckKind, Key, SessionId, SessionSpec, Token},
+    lease::{Announced, Behavior, Check, CheckKind, Key, SessionId, SessionSpec, Token},
     manager::{AcquireAny, AcquireOne, Candidates, Count, SessionAlive},
 };
 
@@ -25,6 +25,7 @@ struct Session<'a> {
     revoked: Vec<(Key, Token)>,
     steps: u64,
     pool: bool,
+    unready: bool,
 }
 
 /// One session, from its beginning to its end.
@@ -35,6 +36,10 @@ pub async fn work(me: &Worker) {
         rounds -= 1;
         if me.per_mille(400) || (session.pool && me.per_mille(700)) {
             session.take().await;
+        }
+        if session.unready && me.per_mille(300) {
+            let ready = me.call(Op::Check, "", &Ask::Ready(session.id)).await;
+            session.unready = ready.got.is_err();
         }
         if me.per_mille(150) && !session.held.is_empty() {
             let at = me.draw(|chance| chance.index(session.held.len()));
@@ -74,13 +79,19 @@ async fn open(me: &Worker) -> Option<Session<'_>> {
         checks: if me.per_mille(300) { vec![check] } else { Vec::new() },
     };
     // What was lost is a session that nobody uses.
-    let ask = Ask::Open(me.owner.clone(), ttl_ms, spec);
+    let version = me.draw(|chance| *chance.pick(&[None, None, Some("1.9"), Some("1.10")]));
+    let announced = Announced {
+        version: version.filter(|_| pool).map(Into::into),
+        unready: pool && me.per_mille(200),
+    };
+    let unready = announced.unready;
+    let ask = Ask::Open(me.owner.clone(), ttl_ms, spec, announced);
     let answer = me.call(Op::OpenSession, "", &ask).await;
     let Ok(Got::Opened(id, valid_for_ms)) = answer.got else { return None };
     me.refused(answer.call, "opened");
     let until = answer.sent + valid_for_ms * MS;
     let (held, revoked) = (Vec::new(), Vec::new());
-    Some(Session { me, id, ttl_ms, until, held, revoked, steps: 0, pool })
+    Some(Session { me, id, ttl_ms, until, held, revoked, steps: 0, pool, unready })
 }
 
 impl Session<'_> {

@@ -71,9 +71,11 @@ impl Pool {
         else {
             return Vec::new();
         };
-        let is_former = |place: &Place| {
-            let is_mine = place.owner.as_deref() == Some(&joined.owner);
-            is_mine && !matches!(place.fact.by, By::Other) && place.fact.by != By::Session(digest)
+        let replaced = self.replaced();
+        let is_former = |place: &Place| match place.fact.by {
+            By::Nobody => place.owner.as_deref() == Some(&joined.owner),
+            By::Session(earlier) => replaced.get(&earlier) == Some(&digest),
+            By::Other => false,
         };
         if named.is_empty() {
             let former = self.keys.iter().filter(|(_, place)| is_former(place));

@@ -118,6 +118,18 @@ async fn a_member_takes_its_keys_from_its_former_session() {
     }
 }
 
+/// Only what a member's own earlier sessions in the pool hold is taken back.
+#[tokio::test]
+async fn a_session_of_the_owner_that_is_no_member_keeps_its_lease() {
+    let server = Server::configured(&policy("10s"));
+    let other = server.session("a", 60_000, json!({})).await;
+    let held = server.acquire_under("shards/0000", "a", &other).await;
+    let a = join(&server, "a").await;
+    let got = tokens(&fair(&server, "a", &a, json!({ "keys": shards(2) })).await);
+    assert_eq!(got.into_keys().collect::<Vec<_>>(), ["shards/0001"]);
+    assert_eq!(server.lease("shards/0000").await["token"], held.token);
+}
+
 #[tokio::test]
 async fn after_the_window_the_others_take_the_keys() {
     let server = Server::configured(&policy("1s"));
