@@ -358,6 +358,7 @@ impl World {
                 Effect::Alarm(_)
                 | Effect::InquireSession(_)
                 | Effect::Reissue(_)
+                | Effect::TellRevoked(_)
                 | Effect::GiveBack(_) => {}
             }
         }
