@@ -83,6 +83,8 @@ async fn a_rolling_restart_of_named_agents_moves_no_key() {
         shares(&before) == [4; 3]
     });
     assert!(even.await, "{before:?}");
+    // A key that moved a moment ago has a program that has not written yet.
+    runs(&place, &keys).await;
     let tokens: Vec<u64> =
         keys.iter().map(|key| written(&place, key).expect("it runs").1).collect();
     for owner in owners {
