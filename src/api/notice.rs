@@ -28,4 +28,7 @@ pub enum Notice {
         /// Milliseconds until the session is revoked, with the leases that it still keeps.
         deadline_ms: u64,
     },
+    /// A newer session of this owner is the member of the pool, and takes over the leases of this one. The holder must
+    /// stop at once.
+    Replaced,
 }

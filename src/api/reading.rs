@@ -168,7 +168,7 @@ pub struct SessionAlive {
 /// A notice to the holder of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// `revoked`, `handover-requested` or `draining`. Later versions may add more.
+    /// `revoked`, `handover-requested`, `draining` or `replaced`. Later versions may add more.
     #[serde(rename = "type")]
     pub kind: String,
     /// The key of the lease that the notice is about; `None` if it is about all leases.

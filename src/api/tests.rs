@@ -120,6 +120,7 @@ fn a_client_reads_each_notice() {
         Notice::Revoked { key: key(), token: 7 },
         Notice::HandoverRequested { key: key(), token: 7, deadline_ms: 5 },
         Notice::Draining { deadline_ms: 5 },
+        Notice::Replaced,
     ];
     let beat = SessionBeat { valid_for_ms: 9, leases: Holdings::default(), notices };
     let alive: reading::SessionAlive = read(&beat);
@@ -128,6 +129,7 @@ fn a_client_reads_each_notice() {
         ("revoked", Some(7), None),
         ("handover-requested", Some(7), Some(5)),
         ("draining", None, Some(5)),
+        ("replaced", None, None),
     ];
     assert!(told.eq(expected), "{:?}", alive.notices);
 }

@@ -153,6 +153,7 @@ fn of_client(error: &ClientError) -> Exit {
         ClientError::Unreachable { .. }
         | ClientError::NoAnswer { .. }
         | ClientError::NotUnderstood { .. } => Exit::Unreachable,
+        ClientError::Replaced { .. } => Exit::Lost,
         ClientError::Refused(problem) => match problem.status {
             401 | 403 => Exit::Forbidden,
             409 | 423 => Exit::NotAcquired,

@@ -56,6 +56,12 @@ pub enum ClientError {
         /// How long the client waited.
         silence: Duration,
     },
+    /// Another process opened a session under the same owner, and is the member of the pool now.
+    #[error("another process works under the owner name {owner:?}, and took the place of this one")]
+    Replaced {
+        /// The owner of both sessions.
+        owner: String,
+    },
     /// The server refused the call, for this reason.
     #[error("{0}")]
     Refused(Box<Problem>),

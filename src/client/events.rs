@@ -243,6 +243,7 @@ fn is_transient(error: &ClientError) -> bool {
         ClientError::Address { .. }
         | ClientError::Proxy { .. }
         | ClientError::Token { .. }
+        | ClientError::Replaced { .. }
         | ClientError::Tls(_) => false,
         ClientError::Unreachable { .. }
         | ClientError::NoAnswer { .. }

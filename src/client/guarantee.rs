@@ -24,6 +24,8 @@ pub enum Loss {
     Revoked,
     /// Its owner acquired it again with `reclaim`.
     Reclaimed,
+    /// A newer session of the same owner took its place: another process runs under this owner's name.
+    Replaced,
     /// Its holder handed it over.
     Transferred,
     /// The session that kept it is over.
@@ -45,11 +47,17 @@ impl Loss {
             Some("released") => Self::Released,
             Some("revoked") => Self::Revoked,
             Some("reclaimed") => Self::Reclaimed,
+            Some("replaced") => Self::Replaced,
             Some("transferred") => Self::Transferred,
             Some("session-ended") => Self::SessionEnded,
             Some("fenced") => Self::Fenced,
             _ => Self::Unknown,
         }
+    }
+
+    /// Whether another process of the same owner may already be at work: no promise protects what is still done.
+    fn is_takeover(self) -> bool {
+        matches!(self, Self::Reclaimed | Self::Replaced)
     }
 
     /// The cause as the API names it.
@@ -60,6 +68,7 @@ impl Loss {
             Self::Released => "released",
             Self::Revoked => "revoked",
             Self::Reclaimed => "reclaimed",
+            Self::Replaced => "replaced",
             Self::Transferred => "transferred",
             Self::SessionEnded => "session-ended",
             Self::Fenced => "fenced",
@@ -78,8 +87,9 @@ impl fmt::Display for Loss {
 /// Until when a holder has a lease or session, as far as is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadline {
-    /// The end of the guarantee, on the suspend-aware clock. For a lost lease: the end of the last promise, by which
-    /// all work under it must have stopped.
+    /// The end of the guarantee, on the suspend-aware clock. For a lost lease: the moment by which all work under it
+    /// must have stopped. This is the end of the last promise, or the moment of the loss if another process of the same
+    /// owner took the lease.
     pub until: Moment,
     /// The same, in milliseconds of `CLOCK_BOOTTIME`.
     pub boottime_ms: u64,
@@ -199,7 +209,15 @@ impl Guarantee {
 
     /// Ends it. Returns false when it was already over.
     pub(super) fn lose(&self, loss: Loss) -> bool {
-        self.valid() && self.change(|told| told.lost = Some(loss))
+        let now = Sent::now(self.clock.as_ref());
+        self.valid()
+            && self.change(|told| {
+                told.lost = Some(loss);
+                if loss.is_takeover() {
+                    told.until = told.until.min(now.at);
+                    told.boottime_ms = told.boottime_ms.min(now.boottime_ms);
+                }
+            })
     }
 
     fn change(&self, change: impl FnOnce(&mut Deadline)) -> bool {

@@ -222,7 +222,8 @@ impl WorkerPool {
     /// decides itself when to end; at the deadline the lease is revoked.
     ///
     /// # Errors
-    /// The server refuses the session, or a call under it, and a repeat would not help.
+    /// The server refuses the session, or a call under it, and a repeat would not help; or
+    /// [`ClientError::Replaced`].
     pub async fn run<F, T, R, E>(self, work: F) -> Result<(), ClientError>
     where
         F: Fn(Arc<Lease>) -> T + Send + Sync + 'static,
@@ -341,6 +342,10 @@ impl Member {
                 loss = session.lost() => {
                     tracing::warn!(%loss, pool = self.pool.pool, "the session was lost");
                     self.wind_up(tasks).await;
+                    if loss == Loss::Replaced && !leaving {
+                        // Another session under this name would take the keys from that process again.
+                        return Err(ClientError::Replaced { owner: session.owner().to_owned() });
+                    }
                     return Ok(leaving);
                 }
                 Some(ended) = tasks.join_next() => self.ended(ended),

@@ -259,6 +259,11 @@ impl SessionState {
     }
 
     pub(super) fn heard(&self, alive: &SessionAlive, sent: Sent) -> Option<Duration> {
+        if alive.notices.iter().any(|notice| notice.kind == "replaced") {
+            self.guarantee.lose(Loss::Replaced);
+            self.end_leases(Loss::Replaced);
+            return None;
+        }
         let now = self.guarantee.clock.now();
         let mut roll = self.roll();
         for notice in &alive.notices {
@@ -361,8 +366,8 @@ impl SessionState {
 /// The loss of a lease when its session is lost.
 fn of_a_lease(of_session: Loss) -> Loss {
     match of_session {
-        // No server said that the lease is over; it is only no longer guaranteed.
-        Loss::Expired | Loss::Unreachable => of_session,
+        // No server said that the lease is over; it is no longer guaranteed, or it passes to another process.
+        Loss::Expired | Loss::Unreachable | Loss::Replaced => of_session,
         _ => Loss::SessionEnded,
     }
 }

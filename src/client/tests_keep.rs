@@ -85,6 +85,18 @@ fn what_is_lost_early_still_says_until_when_to_stop() {
 }
 
 #[test]
+fn what_another_process_of_the_owner_took_must_stop_at_once() {
+    for loss in [Loss::Reclaimed, Loss::Replaced] {
+        let (clock, guarantee) = manual(5000);
+        clock.advance(secs(1));
+        assert!(guarantee.lose(loss));
+        let (now, boottime_ms) = (clock.now(), clock.boottime_ms());
+        let told = guarantee.deadline();
+        assert_eq!((told.until, told.boottime_ms, told.lost), (now, boottime_ms, Some(loss)));
+    }
+}
+
+#[test]
 fn of_many_threads_none_sees_it_valid_after_another_saw_it_over() {
     for _ in 0..200 {
         let (clock, guarantee) = manual(1000);

@@ -69,6 +69,8 @@ pub struct Asks {
     pub leases: Vec<(Key, Token, u64)>,
     /// If the session is asked to hand over all its leases: the time until it is revoked, in milliseconds.
     pub all: Option<u64>,
+    /// A newer session of its owner is the member of its pool, and takes its leases.
+    pub replaced: bool,
 }
 
 impl Manager {
@@ -196,12 +198,13 @@ impl Manager {
         let (now, handovers) = (self.now(), &self.coordinator.sessions.handovers);
         // A tenure whose deadline has passed is being revoked at this moment.
         let left = |key: &Key| handovers.left_ms(key, now).unwrap_or(0);
+        let replaced = session.was_replaced() && self.coordinator.pools.is_replaced(session.digest);
         let all = session.drained_by().is_some().then(|| left(&Key::of_session(session.digest)));
         let ask = |(key, token): (Key, Token)| {
             let left = left(&key);
             (key, token, left)
         };
-        Asks { leases: session.asked().into_iter().map(ask).collect(), all }
+        Asks { leases: session.asked().into_iter().map(ask).collect(), all, replaced }
     }
 
     /// Drains a session: asks it, in its owner's name, to hand over all its leases, and grants it nothing more of its

@@ -3,7 +3,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -22,6 +25,7 @@ pub struct Worker {
     url: String,
     http: reqwest::Client,
     held: Arc<Mutex<Held>>,
+    replaced: Arc<AtomicBool>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
@@ -38,6 +42,7 @@ struct Hand {
     url: String,
     http: reqwest::Client,
     held: Arc<Mutex<Held>>,
+    replaced: Arc<AtomicBool>,
 }
 
 impl Worker {
@@ -59,6 +64,7 @@ impl Worker {
             url: url.to_owned(),
             http,
             held: Arc::default(),
+            replaced: Arc::default(),
             tasks: Vec::new(),
         };
         worker.tasks.push(tokio::spawn(worker.hand().keep()));
@@ -66,13 +72,14 @@ impl Worker {
     }
 
     fn hand(&self) -> Hand {
-        let Self { owner, id, url, http, held, .. } = self;
+        let Self { owner, id, url, http, held, replaced, .. } = self;
         Hand {
             owner: owner.clone(),
             id: id.clone(),
             url: url.clone(),
             http: http.clone(),
             held: held.clone(),
+            replaced: replaced.clone(),
         }
     }
 
@@ -96,6 +103,11 @@ impl Worker {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
+    /// Whether it was told that a newer session of its owner took its place.
+    pub fn is_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Acquire)
+    }
+
     pub async fn drain(&self) -> Value {
         let url = format!("{}/v1/sessions/{}/drain", self.url, self.id);
         self.http.post(url).send().await.expect("an answer").json().await.expect("JSON")
@@ -117,6 +129,7 @@ impl Hand {
                         "handover-requested" => {
                             self.hand_over(notice["key"].as_str().expect("a key")).await;
                         }
+                        "replaced" => self.replaced.store(true, Ordering::Release),
                         "draining" => self.hand_everything_over().await,
                         _ => {}
                     }

@@ -41,6 +41,7 @@ async fn complete(coordinator: &Coordinator) -> Result<(), StoreError> {
         search(coordinator).await?;
     }
     read_joins(coordinator).await?;
+    tell_replaced(coordinator);
     for name in coordinator.pools.unindexed() {
         indexing(coordinator, &name).await?;
     }
@@ -82,6 +83,15 @@ async fn read_joins(coordinator: &Coordinator) -> Result<(), StoreError> {
     let read = join_all(reads).await;
     coordinator.pools.end_joins();
     read.into_iter().collect()
+}
+
+/// Tells the sessions at home here that a newer one of their owner replaced.
+fn tell_replaced(coordinator: &Coordinator) {
+    for digest in coordinator.pools.take_replaced() {
+        if let Some(session) = coordinator.sessions.get(digest) {
+            session.announce_replaced();
+        }
+    }
 }
 
 async fn read_join(coordinator: &Coordinator, digest: Nonce) -> Result<(), StoreError> {

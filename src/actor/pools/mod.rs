@@ -41,6 +41,7 @@ use crate::{
         environment::Environment,
         runtime::watch::{self, settle},
     },
+    clock::HashSet,
     lease::{Announced, ChangeKind, Key, Moment, Nonce, Owner, SessionSpec, Token},
     store::Committed,
 };
@@ -131,6 +132,19 @@ impl Pools {
         let unready =
             members.filter(|(digest, joined)| joined.announced.unready && !is_here(**digest));
         unready.map(|(digest, _)| *digest).collect()
+    }
+
+    /// Takes the sessions that a newer one of their owner replaced since the last call.
+    pub(in crate::actor) fn take_replaced(&self) -> HashSet<Nonce> {
+        std::mem::take(&mut self.state().replaced)
+    }
+
+    /// Whether a newer session of its owner is the member instead.
+    #[must_use]
+    pub fn is_replaced(&self, digest: Nonce) -> bool {
+        let state = self.state();
+        let pool = state.joined.get(&digest).and_then(|name| state.pools.get(name));
+        pool.is_some_and(|pool| pool.replaced().contains_key(&digest))
     }
 
     /// Whether a session is a member of a pool, as far as this node knows.

@@ -194,14 +194,18 @@ impl Pool {
         }
     }
 
-    pub fn join(&mut self, digest: Nonce, joined: Joined) {
+    /// Notes what a session says of itself. Returns the sessions that a newer one of their owner replaced by now.
+    pub fn join(&mut self, digest: Nonce, joined: Joined) -> Vec<Nonce> {
         self.returns = joined.returns.is_some();
-        if self.members.get(&digest) != Some(&joined) {
-            self.members.insert(digest, joined);
-            // The next plan says whether this is so. Until then, no key goes to an old version.
-            self.is_mixed |= self.mixed_since.is_none() && self.has_versions();
-            self.moved();
+        if self.members.get(&digest) == Some(&joined) {
+            return Vec::new();
         }
+        let owner = joined.owner.clone();
+        self.members.insert(digest, joined);
+        // The next plan says whether this is so. Until then, no key goes to an old version.
+        self.is_mixed |= self.mixed_since.is_none() && self.has_versions();
+        self.moved();
+        self.replaced_of(&owner)
     }
 
     pub fn leave(&mut self, digest: Nonce) {

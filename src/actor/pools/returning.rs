@@ -29,6 +29,17 @@ impl Pool {
         newest
     }
 
+    /// The sessions of an owner that a newer one replaced.
+    pub fn replaced_of(&self, owner: &Owner) -> Vec<Nonce> {
+        let sessions = self.members.iter().filter(|(_, joined)| joined.owner == *owner);
+        let sessions: Vec<Nonce> = sessions.map(|(digest, _)| *digest).collect();
+        if sessions.len() < 2 {
+            return Vec::new();
+        }
+        let replaced = self.replaced();
+        sessions.into_iter().filter(|digest| replaced.contains_key(digest)).collect()
+    }
+
     /// Sessions whose leases count as those of a newer session of the same owner, each with that session.
     pub fn replaced(&self) -> HashMap<Nonce, Nonce> {
         let newest = self.newest();

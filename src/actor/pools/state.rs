@@ -18,6 +18,8 @@ pub struct PoolsState {
     pub joins: HashSet<Nonce>,
     /// Sessions that ended while records of sessions are being read; otherwise `None`.
     pub ended: Option<HashSet<Nonce>>,
+    /// Sessions that a newer one of their owner replaced, and that were not told yet.
+    pub replaced: HashSet<Nonce>,
     /// Whether all living sessions were searched for, or are being searched for.
     pub searched: bool,
 }
@@ -26,7 +28,8 @@ impl PoolsState {
     pub fn join(&mut self, digest: Nonce, name: &str, joined: Joined) {
         let known = self.pools.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
-        self.pools.entry(name.clone()).or_default().join(digest, joined);
+        let replaced = self.pools.entry(name.clone()).or_default().join(digest, joined);
+        self.replaced.extend(replaced);
         self.joined.insert(digest, name);
     }
 
@@ -65,7 +68,8 @@ impl PoolsState {
             && let Some(member) = pool.members.get(&digest)
         {
             let joined = Joined { draining: true, ..member.clone() };
-            pool.join(digest, joined);
+            let replaced = pool.join(digest, joined);
+            self.replaced.extend(replaced);
         } else {
             self.joins.insert(digest);
         }

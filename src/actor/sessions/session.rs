@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, Weak},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use super::progress::Progress;
@@ -29,6 +32,8 @@ pub struct Session {
     kept: Mutex<Kept>,
     /// Its recent calls for a share of its pool.
     repeats: Mutex<Repeats>,
+    /// Whether a newer session of its owner replaced it once.
+    replaced: AtomicBool,
     /// Whether the session is known to be over.
     ended: watch::Sender<bool>,
     indexing: watch::Sender<Indexing>,
@@ -55,6 +60,7 @@ impl Session {
             progress: Progress::default(),
             kept: Mutex::new(kept),
             repeats: Mutex::new(Repeats::new(fresh)),
+            replaced: AtomicBool::new(false),
             ended: watch::Sender::new(false),
             indexing,
             followers: Mutex::default(),
@@ -79,6 +85,17 @@ impl Session {
     pub fn announce_revoked(&self, key: &Key, token: Token) {
         self.kept().announce_revoked(key, token);
         self.tell_followers();
+    }
+
+    /// A newer session of its owner is the member of its pool.
+    pub fn announce_replaced(&self) {
+        self.replaced.store(true, Ordering::Release);
+        self.tell_followers();
+    }
+
+    /// Whether [`Self::announce_replaced`] was called. The newer session may have ended since.
+    pub fn was_replaced(&self) -> bool {
+        self.replaced.load(Ordering::Acquire)
     }
 
     /// A call begins that will name leases of the session.

@@ -13,7 +13,9 @@ fn cause(loss: Loss) -> &'static str {
         }
         Loss::Released => "it was released",
         Loss::Revoked => "an administrator ended it, or a hand-over took too long",
-        Loss::Reclaimed => "the same owner name took the key again, in another process",
+        Loss::Reclaimed | Loss::Replaced => {
+            "the same owner name took the key again, in another process"
+        }
         Loss::Transferred => "it was handed over",
         Loss::Fenced => "it was not renewed in time, and its holder was shut out of the resource",
         Loss::SessionEnded | Loss::Unknown => "the server does not know it any more",

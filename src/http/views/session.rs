@@ -12,6 +12,7 @@ impl Notice {
     pub(in crate::http) fn all(alive: SessionAlive) -> Vec<Self> {
         let text = |key: Key| key.as_str().to_owned();
         let draining = alive.asks.all.map(|deadline_ms| Self::Draining { deadline_ms });
+        let replaced = alive.asks.replaced.then_some(Self::Replaced);
         let revoked = |(key, token): (Key, Token)| Self::Revoked { key: text(key), token: token.0 };
         let asked = |(key, token, deadline_ms): (Key, Token, u64)| Self::HandoverRequested {
             key: text(key),
@@ -20,7 +21,8 @@ impl Notice {
         };
         let revoked = alive.revoked.into_iter().map(revoked);
         let asked = alive.asks.leases.into_iter().map(asked);
-        draining.into_iter().chain(revoked).chain(asked).collect()
+        let of_session = replaced.into_iter().chain(draining);
+        of_session.chain(revoked).chain(asked).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use tenure::client::{Client, Done, DrainHandle, Ended, Lease, WorkerPool};
+use tenure::client::{Client, ClientError, Done, DrainHandle, Ended, Lease, Loss, WorkerPool};
 use tokio::task::JoinHandle;
 
 use crate::client::harness::{Server, eventually, soon};
@@ -204,6 +204,37 @@ async fn tasks_end_with_a_lost_session_and_begin_anew_under_another() {
         entries.ends.iter().filter(|(_, ended)| matches!(ended, Ended::Lost(_))).count()
     };
     assert_eq!(board.with(lost), KEYS);
+}
+
+/// Two processes run under one owner by mistake. The older one stops, and does not take the keys back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_whose_owner_comes_back_elsewhere_ends() {
+    let server =
+        Server::configured(&STILL.replace("pool =", "rejoin_window = \"1m\"\npool =")).await;
+    let (client, older, newer) = (server.client(), Board::default(), Board::default());
+    let (seen, at_work) = (older.clone(), older.clone());
+    let first = member(&client, "w").ttl(ms(60_000)).on_end(move |key, ended| {
+        seen.with(|entries| entries.ends.push((key.to_owned(), ended.clone())));
+    });
+    let running = tokio::spawn(first.run(move |lease: Arc<Lease>| {
+        let board = at_work.clone();
+        async move {
+            board.begin("w", &lease);
+            let _at_work = AtWork(board.clone(), lease.clone());
+            std::future::pending::<Result<Done, String>>().await
+        }
+    }));
+    eventually("it has all", async || older.at_work("w") == KEYS).await;
+    let (second, other) = start(&client, "w", KEYS, &newer);
+    let ended = soon("the end of the first", running).await.expect("no panic");
+    assert!(matches!(ended, Err(ClientError::Replaced { owner }) if owner == "w"));
+    let ends = older.with(|entries| entries.ends.clone());
+    let replaced = Ended::Lost(Loss::Replaced);
+    assert!(ends.len() == KEYS && ends.iter().all(|(_, ended)| *ended == replaced), "{ends:?}");
+    assert_eq!(older.at_work("w"), 0, "its tasks did not wait for the end of their promises");
+    eventually("the second has all", async || newer.at_work("w") == KEYS).await;
+    second.drain();
+    soon("the drain", other).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

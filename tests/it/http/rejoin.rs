@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 
 use crate::support::{
-    harness::{Grant, Server, Session, eventually, kinds, ms},
+    harness::{Grant, Server, Session, Talk, eventually, kinds, ms},
     pool_worker::{Worker, pool},
 };
 
@@ -113,9 +113,37 @@ async fn a_member_takes_its_keys_from_its_former_session() {
     assert_eq!((&none["code"], &none["share"]), (&json!("none-available"), &json!(0)), "{none}");
     let beat = server.post(&format!("/v1/sessions/{}/heartbeat", former.id), &json!({})).await.ok();
     assert_eq!(beat["leases"]["count"], 0);
+    assert_eq!(beat["notices"], json!([{ "type": "replaced" }]));
     for (key, token) in of_b {
         assert_eq!(server.lease(&key).await["token"], token, "nothing else moved");
     }
+}
+
+/// The holder of a session that was replaced hears of it before any of its leases ends.
+#[tokio::test]
+async fn a_replaced_session_is_told_at_once() {
+    let server = Server::configured(&policy("10s"));
+    let former = join(&server, "a").await;
+    let beat = format!("/v1/sessions/{}/heartbeat", former.id);
+    let mut talk = Talk::open(server.addr).await;
+    let params = json!({ "id": former.id });
+    let kept = talk.begin_with("heartbeat_session", &params, &Value::Null).await;
+    assert_eq!(talk.answer(kept).await["body"]["notices"], json!([]));
+    let other = json!({ "pool": "shards", "ready": false });
+    let unready = server.session("a", 60_000, other).await;
+    assert_eq!(server.post(&beat, &json!({})).await.ok()["notices"], json!([]), "not yet");
+    let ready = format!("/v1/sessions/{}/heartbeat", unready.id);
+    server.post(&ready, &json!({ "ready": true })).await.ok();
+    let replaced = json!([{ "type": "replaced" }]);
+    let told = talk.pushed("notice").await;
+    assert_eq!(told, json!({ "session": former.digest, "notices": replaced, "ended": false }));
+    assert_eq!(server.post(&beat, &json!({})).await.ok()["notices"], replaced);
+    // When the newer session is gone, this one is the member again.
+    close(&server, &unready).await;
+    eventually("it is the member", async || {
+        server.post(&beat, &json!({})).await.ok()["notices"] == json!([])
+    })
+    .await;
 }
 
 /// Only what a member's own earlier sessions in the pool hold is taken back.

@@ -169,4 +169,7 @@ async fn a_member_comes_back_at_another_node(pair: Pair) {
     each(4).await;
     let events = all_events(&pair.a, 0).await;
     assert_eq!(asked(&events), before, "nothing was asked of the others");
+    let newest = Worker::join(&pair.a.url, "kept", "a", 1, 4_000).await;
+    let told = within(ms(SETTLE_MS), async || workers[0].is_replaced()).await;
+    assert!(told && !newest.is_replaced(), "the home node of the older session hears of the newer");
 }
