@@ -89,6 +89,48 @@ pub struct DrainBody {
     pub owner: String,
 }
 
+/// What an operator orders for a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum PoolAction {
+    /// No key changes its member: keys that come free are granted to nobody who asks for a share, but their last owner.
+    Freeze,
+    /// Ends `freeze`.
+    Thaw,
+    /// The members of `owner` keep what they hold, and get no further keys.
+    Cordon,
+    /// Ends `cordon`.
+    Uncordon,
+    /// The member that holds `key` is asked to hand it over, and no member gets it.
+    Pause,
+    /// Ends `pause`.
+    Resume,
+    /// The pool is balanced exactly and at once, without the dead band and the minimum age.
+    Rebalance,
+    /// Ends the guard against a mass failure: the other members take everything.
+    EndGuard,
+}
+
+/// Body of `POST /v1/admin/pool`.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct PoolOrderBody {
+    /// The name of the pool.
+    pub pool: String,
+    /// What is ordered.
+    pub action: PoolAction,
+    /// The owner, for `cordon` and `uncordon`. 1 to 256 bytes, without control characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub owner: Option<String>,
+    /// The key, for `pause` and `resume`. 1 to 512 bytes, without control characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Why. It is stored with the order. 1 to 256 bytes.
+    pub reason: String,
+}
+
 /// Answer of `POST /v1/admin/drain`.
 #[derive(Debug, Deserialize, Serialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]

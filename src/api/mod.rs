@@ -55,7 +55,8 @@ pub use acquire::{AcquireBody, Grant};
 #[cfg(feature = "server")]
 pub use acquire_any::{AcquireAnyBody, AnyGrant, Count, Counts, Grants, GrantsOfOthers};
 pub use admin::{
-    DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, PinBody, RevokeBody, Revoked,
+    DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, PinBody, PoolAction, PoolOrderBody,
+    RevokeBody, Revoked,
 };
 #[cfg(feature = "server")]
 pub use batch::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts};
@@ -71,7 +72,9 @@ pub use lease::{Checked, GatedLease, Lease, LeaseAnswer, LeaseList};
 pub use node::{Node, Nodes};
 pub use notice::Notice;
 pub use order::AnyOrder;
-pub use pool::{PlannedMove, Pool, PoolMember, PoolPlan, Pools};
+pub use pool::{
+    CordonedOwner, OrderedBy, PausedKey, PlannedMove, Pool, PoolGuard, PoolMember, PoolPlan, Pools,
+};
 pub use problem::Code;
 #[cfg(feature = "server")]
 pub use queries::{

@@ -2,6 +2,55 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Who ordered something for a pool, and why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct OrderedBy {
+    /// The author: a principal and its address, or `tenure`.
+    pub by: String,
+    /// The author's reason.
+    pub reason: String,
+    /// The time, in milliseconds since 1970, by the clock of the coordinator that stored it.
+    pub at_ms: u64,
+}
+
+/// An owner whose members get no further keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct CordonedOwner {
+    /// The owner.
+    pub owner: String,
+    /// Who ordered it, and why.
+    #[serde(flatten)]
+    pub ordered: OrderedBy,
+}
+
+/// A key that no member is to have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct PausedKey {
+    /// The key.
+    pub key: String,
+    /// Who ordered it, and why.
+    #[serde(flatten)]
+    pub ordered: OrderedBy,
+}
+
+/// A guard against a mass failure: the pool lost many members at once, and the others get no more than their former
+/// shares.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct PoolGuard {
+    /// The time at which the failure was noticed, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The number of members before.
+    #[cfg_attr(feature = "server", schema(value_type = usize))]
+    pub members: u64,
+    /// The guard ends when fewer than this number of members are missing.
+    #[cfg_attr(feature = "server", schema(value_type = usize))]
+    pub least: u64,
+}
+
 /// A session that joined a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
@@ -40,6 +89,10 @@ pub struct PoolMember {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub replaced: bool,
+    /// Whether the member gets no further keys, by order of an operator.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub cordoned: bool,
     /// Whether the member is not ready, so that it has no share.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
@@ -77,6 +130,24 @@ pub struct Pool {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(value_type = Option<usize>))]
     pub kept: Option<u64>,
+    /// Who froze the pool: no key changes its member. Null if it is not frozen.
+    #[serde(default)]
+    pub frozen: Option<OrderedBy>,
+    /// The owners whose members get no further keys, in the order of their names.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub cordoned: Vec<CordonedOwner>,
+    /// The keys that no member is to have, in the order of their names.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub paused: Vec<PausedKey>,
+    /// The guard against a mass failure. Null if none stands.
+    #[serde(default)]
+    pub guard: Option<PoolGuard>,
+    /// Whether the pool is being balanced exactly and at once, by order of an operator.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub rebalancing: bool,
     /// The members, in the order of their sessions' digests.
     pub members: Vec<PoolMember>,
 }

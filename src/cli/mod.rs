@@ -44,6 +44,7 @@ mod mcp;
 mod nodes;
 mod output;
 mod pin;
+mod pool;
 mod pools;
 mod private_file;
 mod promise;
@@ -143,6 +144,7 @@ enum Command {
     Forget(forget::ForgetArgs),
     Sessions(sessions::SessionsArgs),
     Pools(pools::PoolsArgs),
+    Pool(pool::PoolArgs),
     Transfer(transfer::TransferArgs),
     Guard(Box<guard::GuardArgs>),
     Backup(backup::BackupArgs),
@@ -297,6 +299,7 @@ fn run(cli: Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, Failu
         Command::Forget(args) => block_on(args.run(&context()?)),
         Command::Sessions(args) => block_on(args.run(&context()?)),
         Command::Pools(args) => block_on(args.run(&context()?)),
+        Command::Pool(args) => block_on(args.run(&context()?)),
         Command::Transfer(args) => block_on(args.run(&context()?)),
         Command::Backup(args) => block_on(args.run(&output)),
         Command::Restore(args) => block_on(args.run(&output)),

@@ -5,6 +5,7 @@ use clap::Args;
 use super::{
     Context, Exit, Failure,
     output::{dash, shown, talk},
+    pool::held_back,
 };
 use crate::client::{PlannedMove, Pool, PoolMember, PoolPlan};
 
@@ -45,6 +46,7 @@ impl PoolsArgs {
         } else if let Some(pool) = &self.pool {
             let pool = context.client.pool(pool).await?;
             context.output.list("members", &pool, &pool.members, &MEMBERS, member)?;
+            held_back(&pool).iter().for_each(|line| talk(line));
         } else {
             let pools = context.client.pools().await?;
             context.output.list("pools", &pools, &pools.pools, &POOLS, row)?;
@@ -75,7 +77,7 @@ fn rest(plan: &PoolPlan) -> Option<String> {
     Some(said.join("; "))
 }
 
-fn yes(is: bool) -> String {
+pub(super) fn yes(is: bool) -> String {
     if is { "yes".to_owned() } else { dash() }
 }
 
@@ -110,6 +112,7 @@ fn member(member: &PoolMember) -> Vec<String> {
 fn state(member: &PoolMember) -> String {
     let states = [
         (member.draining, "draining"),
+        (member.cordoned, "cordoned"),
         (member.unready, "not ready"),
         (member.replaced, "replaced"),
         (member.set_aside, "set aside"),

@@ -111,9 +111,10 @@ pub use pool::{Done, Ended, Handover, Waiting, WorkerPool};
 pub use session::{Session, SessionOptions};
 
 pub use crate::api::{
-    AnyOrder as Order, Attention, Drained, Forgot, HealthCheck, Holdings, KeyCounts, Measured,
-    Node, NodeCounts, NodeStatus, Nodes, PastTenure, PlannedMove, Pool, PoolMember, PoolPlan,
-    Pools, Released, Series, SeriesPoint, Spans, Status, StoreStatus, Top, TopRow,
+    AnyOrder as Order, Attention, CordonedOwner, Drained, Forgot, HealthCheck, Holdings, KeyCounts,
+    Measured, Node, NodeCounts, NodeStatus, Nodes, OrderedBy, PastTenure, PausedKey, PlannedMove,
+    Pool, PoolAction, PoolGuard, PoolMember, PoolOrderBody, PoolPlan, Pools, Released, Series,
+    SeriesPoint, Spans, Status, StoreStatus, Top, TopRow,
     reading::{
         Alive, Check, Grant, Grants, History, LeaseView, Leases, Notice, Opened, Problem,
         Readiness, SessionAlive, SessionView, Sessions,

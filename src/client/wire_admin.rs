@@ -1,7 +1,7 @@
 //! Orders of administrators, one method for each call of the HTTP API.
 
-use super::{Client, ClientError, Drained, Forgot};
-use crate::api::{DrainBody, FenceSkipBody, ForgetBody, PinBody, RevokeBody};
+use super::{Client, ClientError, Drained, Forgot, Pool};
+use crate::api::{DrainBody, FenceSkipBody, ForgetBody, PinBody, PoolOrderBody, RevokeBody};
 
 impl Client {
     /// Ends a tenure for its holder; `immediately` does not wait for the end of its last promise.
@@ -47,6 +47,14 @@ impl Client {
             after: after.map(str::to_owned),
         };
         self.post("admin/forget", &body).await
+    }
+
+    /// Orders something for a pool, such as to freeze it. Returns the pool as the server knows it.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn order_pool(&self, order: &PoolOrderBody) -> Result<Pool, ClientError> {
+        self.post("admin/pool", order).await
     }
 
     /// Pins a key under a name: its tenures do not expire while it has a pin.

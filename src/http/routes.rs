@@ -74,6 +74,7 @@ resources! {
     "/v1/admin/drain" post admin::drain;
     "/v1/admin/fence-skip" post admin::fence_skip;
     "/v1/admin/forget" post admin::forget;
+    "/v1/admin/pool" post pools::order;
     "/v1/sessions/{id}/heartbeat" post sessions::heartbeat;
     "/v1/sessions/{id}/drain" post sessions::drain;
     "/v1/sessions" get sessions::list, post sessions::open;

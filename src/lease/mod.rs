@@ -49,14 +49,18 @@ pub use message::{
     Request, Revoke, SessionOver, Settled, StoreError, Transfer, View, WriteEffect,
 };
 pub use policy::{
-    DEFAULT_HANDOVER_MS, DEFAULT_MIXED_VERSIONS_MS, DEFAULT_POOL, FencePlan, FenceWhen,
-    MAX_LOCK_DELAY_MS, OnFenceFailure, Policies, Policy, TtlBounds,
+    DEFAULT_HANDOVER_MS, DEFAULT_MASS_FAILURE_PERCENT, DEFAULT_MIXED_VERSIONS_MS, DEFAULT_POOL,
+    FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, MassFailure, OnFenceFailure, Policies, Policy,
+    TtlBounds,
 };
-pub use pool::{Announced, CandidateOrder, MAX_VERSION_BYTES, arrange, balance, compare_versions};
+pub use pool::{
+    Announced, CandidateOrder, Guard, MAX_VERSION_BYTES, PoolControls, PoolOrder, Said, arrange,
+    balance, compare_versions,
+};
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,
     MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Prefixes, Principal,
-    PrincipalDigest, Revision, Token, is_plugin_name,
+    PrincipalDigest, Revision, Token, is_plugin_name, is_pool_name,
 };
 pub use promise_cell::{PromiseCell, PromiseTerms};
 pub use records::{

@@ -8,6 +8,8 @@ pub const DEFAULT_POOL: &str = "default";
 pub const DEFAULT_HANDOVER_MS: u64 = 30_000;
 /// The longest time for which members of two versions are told apart, in milliseconds, where no policy says otherwise.
 pub const DEFAULT_MIXED_VERSIONS_MS: u64 = 600_000;
+/// How many of the members of a pool must be lost for a mass failure, in percent, where no policy says otherwise.
+pub const DEFAULT_MASS_FAILURE_PERCENT: u32 = 30;
 /// The longest lock-delay, in milliseconds.
 pub const MAX_LOCK_DELAY_MS: u32 = 60_000;
 
@@ -36,8 +38,29 @@ pub struct Policy {
     /// How long, at most, keys that come free go to the newest version of its pool's members and no others move, in
     /// milliseconds.
     pub mixed_versions_ms: u64,
+    /// The time within which the losses of members count together, in milliseconds; 0 if they do not.
+    pub mass_failure_within_ms: u64,
+    /// How many members must be lost for a mass failure, in percent.
+    pub mass_failure_percent: u32,
     /// The most keys that may exist under this policy; `None` for no limit.
     pub keys: Option<u64>,
+}
+
+/// What counts as a mass failure of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MassFailure {
+    /// The time within which the losses of members count together, in milliseconds.
+    pub within_ms: u64,
+    /// How many members must be lost, in percent.
+    pub percent: u32,
+}
+
+impl MassFailure {
+    /// How many of these members must be lost: at least two.
+    #[must_use]
+    pub fn least(self, members: usize) -> usize {
+        (members * self.percent as usize).div_ceil(100).max(2)
+    }
 }
 
 /// The ttls that a coordinator accepts, in milliseconds.
@@ -139,6 +162,15 @@ impl Policies {
         self.of_pool(pool).map(|policy| policy.mixed_versions_ms).max().unwrap_or(0)
     }
 
+    /// What counts as a mass failure of a pool. `None` if nothing does.
+    #[must_use]
+    pub fn mass_failure(&self, pool: &str) -> Option<MassFailure> {
+        let guarded = || self.of_pool(pool).filter(|policy| policy.mass_failure_within_ms > 0);
+        let within_ms = guarded().map(|policy| policy.mass_failure_within_ms).max()?;
+        let percent = guarded().map(|policy| policy.mass_failure_percent).min()?;
+        Some(MassFailure { within_ms, percent })
+    }
+
     /// How long the keys of a member of a pool are kept for its owner after it went without a drain, in milliseconds:
     /// the longest time for any key of the pool; 0 if its members do not come back.
     #[must_use]
@@ -181,6 +213,8 @@ impl Default for Policy {
             handover_timeout_ms: DEFAULT_HANDOVER_MS,
             rejoin_window_ms: 0,
             mixed_versions_ms: DEFAULT_MIXED_VERSIONS_MS,
+            mass_failure_within_ms: 0,
+            mass_failure_percent: DEFAULT_MASS_FAILURE_PERCENT,
             keys: None,
         }
     }

@@ -26,6 +26,7 @@ mod list_back;
 mod nodes;
 mod notify;
 mod open;
+mod orders;
 mod past;
 mod pools;
 mod quotas;

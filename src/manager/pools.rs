@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{CallError, Invalid, Manager};
 use crate::{
     actor::{DryRun, PoolView, dry_run},
-    lease::Key,
+    lease::{Key, PoolControls},
 };
 
 /// A pool that a policy names.
@@ -15,6 +15,8 @@ pub struct PoolShown {
     pub pool: Arc<str>,
     /// Whether leases are moved between its members.
     pub balance: bool,
+    /// What operators ordered for it.
+    pub controls: Arc<PoolControls>,
     /// Its members and keys. `None` while the keys are not counted: no session joined the pool, or the node has only
     /// begun to read them.
     pub view: Option<PoolView>,
@@ -77,7 +79,8 @@ impl Manager {
                 member.joined.node = home.unwrap_or(member.joined.node);
             }
         }
-        Ok(Some(PoolShown { pool, balance, view }))
+        let controls = self.controls(name);
+        Ok(Some(PoolShown { pool, balance, controls, view }))
     }
 
     /// How long the keys of a member of a pool are kept for its owner, in milliseconds. `None` if they are not.

@@ -28,6 +28,7 @@ pub struct PoolMetrics {
     pub adoptions: Counter,
     members: Gauge,
     imbalance: Gauge,
+    guarded: Gauge,
     vacant: Gauge,
 }
 
@@ -87,6 +88,7 @@ impl PoolMetrics {
             adoptions: counter!("tenure_lease_adoptions_total", "pool" => pool()),
             members: gauge!("tenure_pool_members", "pool" => pool()),
             imbalance: gauge!("tenure_pool_imbalance", "pool" => pool()),
+            guarded: gauge!("tenure_pool_guarded", "pool" => pool()),
             vacant: gauge!("tenure_pool_vacant", "pool" => pool()),
         })
     }
@@ -132,6 +134,11 @@ impl PoolMetrics {
         self.members.set(float(members));
         self.imbalance.set(float(moves));
         self.vacant.set(float(vacant));
+    }
+
+    /// Sets whether a guard against a mass failure stands.
+    pub fn guarded(&self, stands: bool) {
+        self.guarded.set(if stands { 1.0 } else { 0.0 });
     }
 
     /// Records how long a tenure lasted.

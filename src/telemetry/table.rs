@@ -104,6 +104,11 @@ pub const TABLE: &[Series] = &[
         "Leases that must move before every member of the pool has its share.",
     ),
     gauge(
+        "tenure_pool_guarded",
+        &["pool"],
+        "1 while the guard against a mass failure stands: members get no more than their former shares.",
+    ),
+    gauge(
         "tenure_pool_vacant",
         &["pool"],
         "Keys of the pool that nobody holds, whatever the reason. 0 if no session has joined the pool since the start.",

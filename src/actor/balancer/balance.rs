@@ -39,7 +39,7 @@ fn min_age() -> Duration {
 }
 
 fn damping() -> Damping {
-    Damping { min_age: min_age(), at_once: MOVES_AT_ONCE }
+    Damping { min_age: min_age(), at_once: MOVES_AT_ONCE, is_exact: false }
 }
 
 /// What all nodes together would do now for the balance of a pool, without doing it; also for a pool that is not
@@ -92,18 +92,25 @@ fn plan(
     let plan = |pool: &mut Pool| {
         let upgrades = pool.note_versions(now, upgrade);
         let (aside, watched) = pool.judge(now);
-        let watched = watched || upgrades;
         aside.into_iter().for_each(|session| say_aside(name, session));
+        if pool.is_guard_over() {
+            coordinator.pools.ends_guard();
+        }
+        let damping = pool.damping(damping);
         let plan = pool.plan(here, now, damping);
         pool.note_balance(&plan, now);
         if let Some(metrics) = table.named(name) {
-            metrics.balance(pool.members.len(), plan.moves, pool.free);
+            metrics.balance(pool.members.len(), plan.moves, pool.free());
+            metrics.guarded(pool.guard().is_some());
         }
-        if !coordinator.policy_table().balances(name) {
-            return (Vec::new(), watched);
+        let watched = watched || upgrades || pool.is_rebalancing(plan.moves, now);
+        let mut orders = pool.paused_orders(here);
+        if !table.balances(name) {
+            return (orders, watched);
         }
         let wanted = watched || plan.asks.iter().any(|ask| *ask > 0);
-        (pool.orders(&plan, here, movable, now, damping), wanted)
+        orders.extend(pool.orders(&plan, here, movable, now, damping));
+        (orders, wanted)
     };
     coordinator.pools.change_known(name, plan).unwrap_or_default()
 }
@@ -118,9 +125,11 @@ fn say_aside(pool: &str, session: Nonce) {
 
 async fn ask(coordinator: &Arc<Coordinator>, name: &str, digest: Nonce, key: Key, now: Moment) {
     let session = coordinator.sessions.get(digest);
-    let (reason, actor) = match session.and_then(|session| session.drained_by()) {
-        Some(by) => (format!("drain, by {by}"), by),
-        None => (BALANCE.to_owned(), ACTOR.into()),
+    let drained = session.and_then(|session| session.drained_by());
+    let (reason, actor) = match (drained, coordinator.pools.paused(name, &key)) {
+        (Some(by), _) => (format!("drain, by {by}"), by),
+        (None, Some(said)) => (format!("paused: {}", said.reason), said.by),
+        (None, None) => (BALANCE.to_owned(), ACTOR.into()),
     };
     let answer =
         ask_handover(&coordinator.session_service, &key, &reason, &actor, now.into()).await;

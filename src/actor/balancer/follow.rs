@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use crate::{
     actor::coordinator::Coordinator,
-    lease::{Key, KeyState, Nonce},
+    lease::{Key, KeyState, Nonce, PoolControls},
     store::{Found, Range, StoreError},
 };
 
@@ -37,6 +37,7 @@ pub async fn follow(coordinator: &Arc<Coordinator>) {
 }
 
 async fn complete(coordinator: &Coordinator) -> Result<(), StoreError> {
+    read_controls(coordinator).await?;
     if !coordinator.pools.is_searched() {
         search(coordinator).await?;
     }
@@ -47,6 +48,28 @@ async fn complete(coordinator: &Coordinator) -> Result<(), StoreError> {
     }
     coordinator.pools.planned.notify_one();
     Ok(())
+}
+
+/// Reads what operators ordered for pools, where that changed.
+async fn read_controls(coordinator: &Coordinator) -> Result<(), StoreError> {
+    let all: Vec<_> = coordinator.policy_table().pools().into_iter().collect();
+    let mut read = Ok(());
+    for pool in coordinator.pools.take_controls_due(&all) {
+        let found = coordinator.store.read(&Key::of_pool(&pool)).await;
+        match found {
+            Ok(found) => {
+                let record = found.as_ref().and_then(|found| found.record.as_ref().ok());
+                let value = record.and_then(|record| record.value.as_deref());
+                let controls = PoolControls::of_value(value);
+                coordinator.pools.obey(&pool, controls, coordinator.clock.now());
+            }
+            Err(error) => {
+                coordinator.pools.controls_again(&pool);
+                read = Err(error);
+            }
+        }
+    }
+    read
 }
 
 /// Searches for every session that is alive.

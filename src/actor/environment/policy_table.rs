@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    lease::{Policies, Policy},
+    lease::{MassFailure, Policies, Policy},
     telemetry::PoolMetrics,
 };
 
@@ -77,6 +77,12 @@ impl PolicyTable {
     #[must_use]
     pub fn mixed_versions_ms(&self, pool: &str) -> u64 {
         self.policies.mixed_versions_ms(pool)
+    }
+
+    /// What counts as a mass failure of a pool.
+    #[must_use]
+    pub fn mass_failure(&self, pool: &str) -> Option<MassFailure> {
+        self.policies.mass_failure(pool)
     }
 
     /// Whether a key belongs to a pool.

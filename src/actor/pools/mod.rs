@@ -9,7 +9,10 @@
 //! Assumes: the supervisor reports every committed change in the order of the feed. A change costs one lookup of a key.
 //! Nothing is kept about keys whose pool no session joined.
 
+mod controlled;
 mod fact;
+mod losses;
+mod orders;
 mod pool;
 mod reading;
 mod returning;
@@ -57,6 +60,8 @@ pub struct Pools {
     pub(in crate::actor) planned: Notify,
     /// How often a resync of everything was requested.
     misses: AtomicU64,
+    /// Wakes the task that stores guards.
+    guards: Notify,
 }
 
 impl Pools {
@@ -167,7 +172,13 @@ impl Pools {
     ) {
         let Committed { key, change, .. } = committed;
         if let Some(digest) = key.session() {
+            if matches!(change.kind, ChangeKind::Expired | ChangeKind::Revoked) {
+                self.lost(environment, digest);
+            }
             return self.heard_of_session(digest, change.kind, own);
+        }
+        if let Some(pool) = key.pool() {
+            return self.heard_of_controls(pool);
         }
         if key.is_internal() || !self.in_use.load(Ordering::Acquire) {
             return;
@@ -209,7 +220,7 @@ impl Pools {
     pub(in crate::actor) fn missed_changes(&self) {
         self.misses.fetch_add(1, Ordering::AcqRel);
         let mut state = self.state();
-        state.searched = false;
+        (state.searched, state.controls_due) = (false, None);
         state.pools.values_mut().for_each(Pool::missed_changes);
         drop(state);
         self.work.notify_one();
@@ -272,7 +283,10 @@ impl Pools {
         let state = self.state();
         match state.pools.get(name) {
             Some(pool) if named.is_empty() => pool.unheld(),
-            Some(pool) => named.iter().filter(|key| pool.is_free(key)).cloned().collect(),
+            Some(pool) => {
+                let free = |key: &&Key| pool.is_free(key) && pool.is_open_to_shares(key);
+                named.iter().filter(free).cloned().collect()
+            }
             None => named.to_vec(),
         }
     }
@@ -293,7 +307,9 @@ impl Pools {
         if named.is_empty() {
             return pool.others(digest);
         }
-        let others = |key: &&Key| !pool.is_free(key) && !pool.has(digest, key);
+        let others = |key: &&Key| {
+            !pool.is_free(key) && !pool.has(digest, key) && pool.is_open_to_shares(key)
+        };
         named.iter().filter(others).cloned().collect()
     }
 
@@ -309,7 +325,9 @@ impl Pools {
             keys.extend(pool.coming(digest));
             keys
         } else {
-            let coming = |key: &&Key| pool.is_free(key) || pool.is_coming(digest, key);
+            let coming = |key: &&Key| {
+                (pool.is_free(key) || pool.is_coming(digest, key)) && pool.is_open_to_shares(key)
+            };
             named.iter().filter(coming).cloned().collect()
         };
         (keys, pool.opened())

@@ -2,11 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::fact::{By, Cooling, Fact};
+use super::{
+    fact::{By, Cooling, Fact},
+    losses::Losses,
+};
 use crate::{
     actor::runtime::watch,
     clock::{HashMap, HashSet},
-    lease::{Announced, Key, Moment, Nonce, Owner, Token, balance::Standing},
+    lease::{Announced, Key, Moment, Nonce, Owner, PoolControls, Token, balance::Standing},
 };
 
 /// A session that joined a pool.
@@ -78,7 +81,8 @@ pub struct Pool {
     pub gone: HashMap<Nonce, Owner>,
     /// By session, whether or not it is a member.
     pub counts: HashMap<Nonce, Count>,
-    pub free: usize,
+    /// The keys that nobody holds.
+    pub unheld_keys: usize,
     /// The number of the present search of the store, or of the last one.
     indexing: u64,
     /// Whether all keys are known.
@@ -91,6 +95,11 @@ pub struct Pool {
     pub changed: watch::Sender<u64>,
     /// Since when leases must move, and how many.
     pub uneven: Option<(Moment, usize)>,
+    /// What operators ordered, and whether a guard stands.
+    pub controls: Arc<PoolControls>,
+    /// Until when the pool is balanced exactly and at once.
+    pub rebalancing: Option<Moment>,
+    pub losses: Losses,
 }
 
 impl Default for Pool {
@@ -103,7 +112,7 @@ impl Default for Pool {
             keys: HashMap::default(),
             gone: HashMap::default(),
             counts: HashMap::default(),
-            free: 0,
+            unheld_keys: 0,
             indexing: 0,
             indexed: watch::Sender::new(false),
             targets: None,
@@ -111,11 +120,19 @@ impl Default for Pool {
             opened: 0,
             changed: watch::Sender::new(0),
             uneven: None,
+            controls: Arc::default(),
+            rebalancing: None,
+            losses: Losses::default(),
         }
     }
 }
 
 impl Pool {
+    /// A pool for which operators ordered this.
+    pub fn new(controls: Arc<PoolControls>) -> Self {
+        Self { controls, ..Self::default() }
+    }
+
     pub fn moved(&mut self) {
         self.targets = None;
         self.changed.send_modify(|count| *count += 1);
@@ -123,7 +140,7 @@ impl Pool {
 
     fn count(&mut self, fact: Fact, sign: isize) {
         match fact.by {
-            By::Nobody => self.free = self.free.wrapping_add_signed(sign),
+            By::Nobody => self.unheld_keys = self.unheld_keys.wrapping_add_signed(sign),
             By::Other => {}
             By::Session(digest) => {
                 let count = self.counts.entry(digest).or_default();
@@ -250,24 +267,31 @@ impl Pool {
         self.opened
     }
 
-    /// The keys that nobody holds.
+    /// Whoever waits for keys looks again which of them it may be granted.
+    pub fn reopen(&mut self) {
+        self.opened += 1;
+        self.moved();
+    }
+
+    /// The keys that nobody holds and that a member may be granted.
     pub fn unheld(&self) -> Vec<Key> {
         self.find(|fact| fact.by == By::Nobody)
     }
 
-    /// The keys that others than this session hold.
+    /// The keys that others than this session hold and that the session may be granted.
     pub fn others(&self, digest: Nonce) -> Vec<Key> {
         self.find(|fact| fact.is_of_another(digest))
     }
 
-    /// The keys that others than this session hold and were asked for.
+    /// The keys that others than this session hold and were asked for, and that the session may be granted.
     pub fn coming(&self, digest: Nonce) -> Vec<Key> {
         self.find(|fact| fact.asked && fact.is_of_another(digest))
     }
 
     fn find(&self, wanted: impl Fn(&Fact) -> bool) -> Vec<Key> {
-        let found = self.keys.iter().filter(|(_, place)| wanted(&place.fact));
-        found.map(|(key, _)| key.clone()).collect()
+        let wanted =
+            |(key, place): &(&Key, &Place)| wanted(&place.fact) && self.is_open_to_shares(key);
+        self.keys.iter().filter(wanted).map(|(key, _)| key.clone()).collect()
     }
 
     /// Whether others than this session hold the key and were asked for it.

@@ -83,16 +83,22 @@ impl Pool {
             return Vec::new();
         };
         let replaced = self.replaced();
+        let is_cordoned = self.controls.is_cordoned(&joined.owner);
         let is_former = |place: &Place| match place.fact.by {
+            By::Nobody if is_cordoned => false,
             By::Nobody => place.owner.as_deref() == Some(&joined.owner),
             By::Session(earlier) => replaced.get(&earlier) == Some(&digest),
             By::Other => false,
         };
         if named.is_empty() {
-            let former = self.keys.iter().filter(|(_, place)| is_former(place));
+            let may =
+                |(key, place): &(&Key, &Place)| is_former(place) && !self.controls.is_paused(key);
+            let former = self.keys.iter().filter(may);
             return former.map(|(key, _)| key.clone()).collect();
         }
-        let former = |key: &&Key| self.keys.get(*key).is_some_and(is_former);
+        let former = |key: &&Key| {
+            self.keys.get(*key).is_some_and(is_former) && !self.controls.is_paused(key)
+        };
         named.iter().filter(former).cloned().collect()
     }
 }

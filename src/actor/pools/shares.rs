@@ -9,7 +9,7 @@ use super::{
 use crate::{
     clock::{Chance, HashMap},
     lease::{
-        Key, Moment, Nonce,
+        Guard, Key, Moment, Nonce,
         balance::{Damping, Member, Plan, Standing, UNTAKEN, Unheld, band, choose, plan, targets},
     },
 };
@@ -41,6 +41,8 @@ pub struct MemberView {
     pub aside: bool,
     /// A newer session of its owner is the member instead.
     pub replaced: bool,
+    /// It gets no further keys, by order of an operator.
+    pub cordoned: bool,
 }
 
 /// A pool as shown to operators.
@@ -56,6 +58,10 @@ pub struct PoolView {
     pub members: Vec<MemberView>,
     /// Since when some members have leases that others should have, and how many leases must move.
     pub uneven: Option<(Moment, usize)>,
+    /// The guard against a mass failure, if it stands.
+    pub guard: Option<Guard>,
+    /// Whether it is being balanced exactly and at once.
+    pub rebalancing: bool,
 }
 
 /// What would be done now for the balance of a pool.
@@ -83,9 +89,11 @@ impl Pool {
             let count = counts.entry(*newest).or_default();
             (count.held, count.asked) = (count.held + held, count.asked + asked);
         }
+        let limits = self.limits();
         let member = |(digest, joined): (&Nonce, &Joined)| {
             let count = counts.get(digest).copied().unwrap_or_default();
             let most = joined.capacity.map_or(usize::MAX, |most| most as usize);
+            let most = most.min(limits.of(joined, count.held));
             Member {
                 id: *digest,
                 weight: joined.weight,
@@ -97,7 +105,7 @@ impl Pool {
         };
         let mut members: Vec<Member> = self.present(&replaced).map(member).collect();
         let held: usize = members.iter().map(|member| member.held).sum();
-        self.prefer_newest(&mut members, held + self.free + unseen);
+        self.prefer_newest(&mut members, held + self.free() + unseen);
         members
     }
 
@@ -108,7 +116,10 @@ impl Pool {
     /// Whether a call for these keys, or for all keys if none are named, can take one that is free, or one that opens
     /// without a change of its holder. A member that asks for others only leaves those that are free untaken.
     pub fn can_take(&self, named: &[Key]) -> bool {
-        let unheld = |key| self.keys.get(key).is_some_and(|place| place.fact.by == By::Nobody);
+        let unheld = |key| {
+            let is_unheld = |place: &Place| place.fact.by == By::Nobody;
+            self.keys.get(key).is_some_and(is_unheld) && !self.controls.is_paused(key)
+        };
         named.is_empty() || named.iter().any(unheld)
     }
 
@@ -122,17 +133,17 @@ impl Pool {
     /// Sets members aside that leave their share untaken, and brings others back. Returns those that were set aside
     /// now, and whether a member must be judged again.
     pub fn judge(&mut self, now: Moment) -> (Vec<Nonce>, bool) {
-        let ripe = self.free > 0
+        let ripe = self.free() > 0
             && self
                 .keys
                 .values()
                 .any(|place| place.open_for(now).is_some_and(|open| open >= UNTAKEN));
         let (mut aside, mut again, mut moved) = (Vec::new(), false, false);
         let members = self.counted(0);
-        let keys = self.free + members.iter().map(|member| member.held).sum::<usize>();
+        let keys = self.free() + members.iter().map(|member| member.held).sum::<usize>();
         for (member, target) in members.iter().zip(targets(&members, keys)) {
             let asks = self.counts.get(&member.id).is_some_and(|count| count.taking > 0);
-            let short = self.free > 0 && !asks && member.held + band(target) < target;
+            let short = self.free() > 0 && !asks && member.held + band(target) < target;
             let standing = self.standings.entry(member.id).or_default();
             if standing.look(member.held, short, ripe, now) {
                 moved = true;
@@ -153,7 +164,7 @@ impl Pool {
         let compute = |pool: &Self| {
             let members = pool.counted(unseen);
             let held: usize = members.iter().map(|member| member.held).sum();
-            let targets = targets(&members, held + pool.free + unseen);
+            let targets = targets(&members, held + pool.free() + unseen);
             members.iter().map(|member| member.id).zip(targets).collect::<HashMap<_, _>>()
         };
         if unseen > 0 {
@@ -218,6 +229,8 @@ impl Pool {
         let member = self.present(&replaced).find(|(present, _)| **present == digest);
         let Some((_, joined)) = member.filter(|(_, joined)| !joined.draining) else { return 0 };
         let capacity = joined.capacity.map_or(usize::MAX, |most| most as usize);
+        let held = self.counts.get(&digest).map_or(0, |count| count.held);
+        let capacity = capacity.min(self.limits().of(joined, held));
         let count = self.counts.entry(digest).or_default();
         let places = capacity.saturating_sub(count.held + count.reserved).min(most);
         count.reserved += places;
@@ -246,8 +259,8 @@ impl Pool {
     pub fn plan(&self, here: impl Fn(Nonce) -> bool, now: Moment, damping: Damping) -> Plan {
         // Some keys are shut without this node's knowledge, and a fence may take hours.
         let is_fresh = |place: &&Place| place.open_for(now).is_some_and(|open| open < FRESH);
-        let fresh = if self.free > 0 { self.keys.values().filter(is_fresh).count() } else { 0 };
-        let unheld = Unheld { keys: self.free, fresh };
+        let fresh = if self.free() > 0 { self.keys.values().filter(is_fresh).count() } else { 0 };
+        let unheld = Unheld { keys: self.free(), fresh };
         // A node asks its own members first, in an order that changes with time.
         let turn = now.since(Moment::ZERO).as_secs() / damping.min_age.as_secs().max(1);
         let order = |member: &Member| {
@@ -256,8 +269,8 @@ impl Pool {
         };
         let members = self.counted(0);
         let mut plan = plan(&members, unheld, damping, order);
-        if self.is_mixed {
-            // During an upgrade, only members that leave are asked.
+        if self.holds_still() {
+            // Only members that leave are asked.
             let asks = plan.asks.iter_mut().zip(&members);
             asks.filter(|(_, member)| !member.draining).for_each(|(ask, _)| *ask = 0);
         }
@@ -344,15 +357,18 @@ impl Pool {
                 share: Share { share: share.unwrap_or(0), held: count.held },
                 handovers: count.asked,
                 aside: self.is_aside(*digest),
+                cordoned: self.controls.is_cordoned(&joined.owner),
                 replaced: replaced.contains_key(digest),
             }
         };
         PoolView {
-            keys: held + self.free,
-            free: self.free,
+            keys: held + self.free(),
+            free: self.free(),
             kept: self.keys.values().filter(|place| place.is_kept(now)).count(),
             members: self.members.iter().map(view).collect(),
             uneven: self.uneven,
+            guard: self.guard().cloned(),
+            rebalancing: self.rebalancing.is_some(),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! What is known of all pools together.
 
+use std::sync::Arc;
+
 use super::{
     fact::was_asked,
     pool::{Joined, Name, Pool},
 };
 use crate::{
     clock::{HashMap, HashSet},
-    lease::{Announced, Nonce, Record, Token},
+    lease::{Announced, Nonce, PoolControls, Record, Token},
 };
 
 #[derive(Default)]
@@ -20,6 +22,10 @@ pub struct PoolsState {
     pub ended: Option<HashSet<Nonce>>,
     /// Sessions that a newer one of their owner replaced, and that were not told yet.
     pub replaced: HashSet<Nonce>,
+    /// What operators ordered for each pool, as far as it was read.
+    pub controls: HashMap<Box<str>, Arc<PoolControls>>,
+    /// The pools whose orders must be read; `None` if those of all pools must.
+    pub controls_due: Option<HashSet<Box<str>>>,
     /// Whether all living sessions were searched for, or are being searched for.
     pub searched: bool,
 }
@@ -28,7 +34,9 @@ impl PoolsState {
     pub fn join(&mut self, digest: Nonce, name: &str, joined: Joined) {
         let known = self.pools.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
-        let replaced = self.pools.entry(name.clone()).or_default().join(digest, joined);
+        let make = || Pool::new(self.controls.get(&*name).cloned().unwrap_or_default());
+        let pool = self.pools.entry(name.clone()).or_insert_with(make);
+        let replaced = pool.join(digest, joined);
         self.replaced.extend(replaced);
         self.joined.insert(digest, name);
     }

@@ -131,6 +131,7 @@ fn entry(event: AuditEvent, request: &HttpRequest) -> AuditEntry {
         key: path.strip_prefix("/v1/leases/").map(bounded),
         prefix: None,
         owner: None,
+        pool: None,
         code: None,
         status: None,
         forwarded_by: peer.filter(|_| was_forwarded(request)),

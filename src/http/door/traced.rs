@@ -52,7 +52,7 @@ pub fn answered<B>(mut span: Span, response: &ServiceResponse<B>) {
     match request.extensions().get::<Subject>() {
         Some(Subject::Key(key)) => trace.note("tenure.key", key.as_str()),
         Some(Subject::Owner(owner)) => trace.note("tenure.owner", owner.as_str()),
-        Some(Subject::Prefix(_)) | None => {}
+        Some(Subject::Prefix(_) | Subject::Pool(_)) | None => {}
     }
     match request.match_pattern() {
         Some(route) => {

@@ -26,7 +26,7 @@ use crate::{
 
 /// The actor of a call: the caller's principal, and its address as seen by the node that the call was sent to, or its
 /// user on the Unix socket.
-fn actor(request: &HttpRequest) -> String {
+pub(super) fn actor(request: &HttpRequest) -> String {
     let user = || PeerUid::of(request).map(|PeerUid(uid)| format!("user {uid}"));
     let peer = request.peer_addr().map(|peer| peer.ip().to_string()).or_else(user);
     let peer = peer.unwrap_or_else(|| "unknown".to_owned());

@@ -2,14 +2,20 @@
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
-use crate::api::{Pool, PoolPlan, Pools};
-use crate::http::{
-    answer::{Problem, json},
-    app::App,
-    caller::Caller,
-    request::{NoQuery, query},
+use super::admin::actor;
+use crate::{
+    access::Verb,
+    api::{Pool, PoolAction, PoolOrderBody, PoolPlan, Pools},
+    http::{
+        answer::{Problem, json},
+        app::App,
+        caller::Caller,
+        forward::act_at_home,
+        request::{Body, NoQuery, key, owner, query},
+    },
+    lease::PoolOrder,
+    manager::PoolShown,
 };
-use crate::manager::PoolShown;
 
 /// List the pools with their members.
 #[utoipa::path(get, operation_id = "list_pools", path = "/v1/pools", tag = "sessions", responses(
@@ -75,14 +81,82 @@ pub async fn plan(
     }
 }
 
+/// Order something for a pool, such as to freeze it or to pause one of its keys.
+///
+/// The order is durable, holds for all nodes, and lasts until the order that ends it.
+#[utoipa::path(post, operation_id = "order_pool", path = "/v1/admin/pool", tag = "admin", request_body = PoolOrderBody, responses(
+    (status = 200, description = "The order is durable. The pool, as this node knows it", body = Pool),
+    (status = 400, description = "A field is not valid", body = Problem),
+    (status = 404, description = "`unknown-pool`: no policy names it", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn order(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<PoolOrderBody>,
+) -> HttpResponse {
+    let Body(body, bytes) = &body;
+    act_at_home(&request, &app, bytes, async |asked| {
+        let caller = Caller::of(&request);
+        if !app.manager.pool_names().iter().any(|pool| **pool == *body.pool) {
+            return Err(unknown(&caller, &app, &body.pool));
+        }
+        for prefix in app.manager.prefixes_of_pool(&body.pool) {
+            caller.may_all_of(Verb::Admin, &prefix)?;
+        }
+        let (order, by) = (order_of(body)?, actor(&request));
+        let ordered = app.manager.order_pool(&body.pool, &order, (&body.reason, &by), asked).await;
+        ordered.map_err(|error| Problem::admin(&error, &app, None))?;
+        let pool = app.manager.pool(&body.pool).await.map_err(|error| Problem::call(&error))?;
+        let pool = pool.ok_or_else(|| unknown(&caller, &app, &body.pool))?;
+        Ok(json(&request, StatusCode::OK, &Pool::of(&app, pool)))
+    })
+    .await
+}
+
+/// What the body orders. It names an owner or a key where the action needs one, and nowhere else.
+fn order_of(body: &PoolOrderBody) -> Result<PoolOrder, Problem> {
+    let PoolOrderBody { action, owner: named, key: of, .. } = body;
+    let is_of_owner = matches!(action, PoolAction::Cordon | PoolAction::Uncordon);
+    let is_of_key = matches!(action, PoolAction::Pause | PoolAction::Resume);
+    for (field, given, wanted) in
+        [("owner", named.is_some(), is_of_owner), ("key", of.is_some(), is_of_key)]
+    {
+        match (given, wanted) {
+            (true, false) => return Err(Problem::field(field, "does not belong to this action")),
+            (false, true) => return Err(Problem::field(field, "is required for this action")),
+            _ => {}
+        }
+    }
+    let the_owner = || owner("owner", named.as_deref().unwrap_or_default());
+    let the_key = || key(of.as_deref().unwrap_or_default());
+    Ok(match action {
+        PoolAction::Freeze => PoolOrder::Freeze,
+        PoolAction::Thaw => PoolOrder::Thaw,
+        PoolAction::Cordon => PoolOrder::Cordon(the_owner()?),
+        PoolAction::Uncordon => PoolOrder::Uncordon(the_owner()?),
+        PoolAction::Pause => PoolOrder::Pause(the_key()?),
+        PoolAction::Resume => PoolOrder::Resume(the_key()?),
+        PoolAction::Rebalance => PoolOrder::Rebalance,
+        PoolAction::EndGuard => PoolOrder::EndGuard,
+    })
+}
+
 /// The pool with this name, if the caller may see it.
 async fn found(request: &HttpRequest, app: &App, name: &str) -> Result<PoolShown, Problem> {
     NoQuery {} = query(request)?;
     let found = app.manager.pool(name).await.map_err(|error| Problem::call(&error))?;
     let caller = Caller::of(request);
-    found.filter(|_| caller.reads_pool(app, name)).ok_or_else(|| {
-        let mut known = app.manager.pool_names();
-        known.retain(|pool| caller.reads_pool(app, pool));
-        Problem::unknown_pool(name, &known)
-    })
+    let found = found.filter(|_| caller.reads_pool(app, name));
+    found.ok_or_else(|| unknown(&caller, app, name))
+}
+
+/// That no policy names the pool. The caller is told of those that it may see.
+fn unknown(caller: &Caller, app: &App, name: &str) -> Problem {
+    let mut known = app.manager.pool_names();
+    known.retain(|pool| caller.reads_pool(app, pool));
+    Problem::unknown_pool(name, &known)
 }

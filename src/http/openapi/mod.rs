@@ -36,7 +36,7 @@ use super::handlers::{
     paths(
         acquire::acquire, acquire_any::acquire_any, heartbeats::heartbeat, heartbeats::heartbeats,
         releases::release, releases::releases, releases::transfer, leases::check, leases::get,
-        leases::list, leases::history, events::events, stream::stream, admin::revoke, admin::pin, admin::unpin, admin::drain,
+        leases::list, leases::history, events::events, stream::stream, admin::revoke, admin::pin, admin::unpin, admin::drain, pools::order,
         admin::fence_skip, admin::forget, sessions::open, sessions::list, sessions::get, sessions::close,
         sessions::heartbeat, pools::list, pools::get, pools::plan, sessions::drain,
         status::status, status::series, status::top,

@@ -102,6 +102,7 @@ fn every_operation_is_shed_or_served_under_too_much_load() {
         "POST /v1/admin/drain",
         "POST /v1/admin/fence-skip",
         "POST /v1/admin/forget",
+        "POST /v1/admin/pool",
         "POST /v1/sessions/{id}/heartbeat",
         "POST /v1/sessions/{id}/drain",
         "GET /v1/sessions/{id}",

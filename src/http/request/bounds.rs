@@ -3,8 +3,8 @@
 use super::body::{BATCH_BODY_BYTES, Bounded};
 use crate::api::{
     AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody, DrainBody, FenceSkipBody,
-    ForgetBody, HeartbeatBody, PinBody, ReleaseBody, RevokeBody, SessionBody, SessionDrainBody,
-    TransferBody,
+    ForgetBody, HeartbeatBody, PinBody, PoolOrderBody, ReleaseBody, RevokeBody, SessionBody,
+    SessionDrainBody, TransferBody,
 };
 use crate::telemetry::audit::Subject;
 
@@ -31,6 +31,7 @@ orders! {
     PinBody Key key,
     ForgetBody Prefix prefix,
     DrainBody Owner owner,
+    PoolOrderBody Pool pool,
 }
 
 impl Bounded for AcquireAnyBody {

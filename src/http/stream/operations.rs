@@ -73,6 +73,7 @@ operations! {
     "fence_skip" POST "/v1/admin/fence-skip";
     "forget_keys" POST "/v1/admin/forget";
     "drain_owner" POST "/v1/admin/drain";
+    "order_pool" POST "/v1/admin/pool";
 }
 
 /// The operation with this name.

@@ -1,14 +1,24 @@
 //! Pools and their members.
 
 use crate::{
-    api::{PlannedMove, Pool, PoolMember, PoolPlan, limits::MAX_PAGE},
+    api::{
+        CordonedOwner, OrderedBy, PausedKey, PlannedMove, Pool, PoolGuard, PoolMember, PoolPlan,
+        limits::MAX_PAGE,
+    },
     http::app::App,
+    lease::Said,
     manager::{DryRun, MemberView, PoolShown, Share},
 };
 
+impl From<&Said> for OrderedBy {
+    fn from(said: &Said) -> Self {
+        Self { by: said.by.to_string(), reason: said.reason.to_string(), at_ms: said.at_ms }
+    }
+}
+
 impl PoolMember {
     fn of(app: &App, member: &MemberView) -> Self {
-        let MemberView { digest, joined, share, handovers, aside, replaced } = member;
+        let MemberView { digest, joined, share, handovers, aside, replaced, cordoned } = member;
         Self {
             session: digest.to_string(),
             owner: joined.owner.as_str().to_owned(),
@@ -20,6 +30,7 @@ impl PoolMember {
             handovers: *handovers as u64,
             set_aside: *aside,
             replaced: *replaced,
+            cordoned: *cordoned,
             unready: joined.announced.unready,
             version: joined.announced.version.as_deref().map(str::to_owned),
             node: app.url_of(Some(joined.node)),
@@ -29,7 +40,16 @@ impl PoolMember {
 
 impl Pool {
     pub(in crate::http) fn of(app: &App, shown: PoolShown) -> Self {
-        let PoolShown { pool, balance, view } = shown;
+        let PoolShown { pool, balance, controls, view } = shown;
+        let cordoned = controls
+            .cordoned
+            .iter()
+            .map(|(owner, said)| CordonedOwner { owner: owner.to_string(), ordered: said.into() });
+        let paused = controls
+            .paused
+            .iter()
+            .map(|(key, said)| PausedKey { key: key.to_string(), ordered: said.into() });
+        let guard = view.as_ref().map_or(controls.guard.as_ref(), |view| view.guard.as_ref());
         let members = view.iter().flat_map(|view| &view.members);
         Self {
             pool: pool.to_string(),
@@ -37,6 +57,15 @@ impl Pool {
             keys: view.as_ref().map(|view| view.keys as u64),
             free: view.as_ref().map(|view| view.free as u64),
             kept: view.as_ref().map(|view| view.kept as u64),
+            frozen: controls.frozen.as_ref().map(OrderedBy::from),
+            cordoned: cordoned.collect(),
+            paused: paused.collect(),
+            guard: guard.map(|guard| PoolGuard {
+                at_ms: guard.at_ms,
+                members: guard.members as u64,
+                least: guard.least as u64,
+            }),
+            rebalancing: view.as_ref().is_some_and(|view| view.rebalancing),
             members: members.map(|member| PoolMember::of(app, member)).collect(),
         }
     }

@@ -105,6 +105,8 @@ pub struct Damping {
     pub min_age: Duration,
     /// At most this many leases of a member are requested at a time, or half of its leases if that is more.
     pub at_once: usize,
+    /// There is no dead band: every member gets exactly its target.
+    pub is_exact: bool,
 }
 
 /// The keys of a pool that are not held.
@@ -202,7 +204,8 @@ pub fn plan<O: Ord>(
     let leaving: usize =
         members.iter().filter(|member| member.draining).map(|member| member.held).sum();
     let short = |(member, target): (&Member, &usize)| {
-        target.saturating_sub(member.held).saturating_sub(band(*target))
+        let band = if damping.is_exact { 0 } else { band(*target) };
+        target.saturating_sub(member.held).saturating_sub(band)
     };
     let balanced = pairs().map(short).sum::<usize>() <= unheld.keys + leaving;
 

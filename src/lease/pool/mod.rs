@@ -3,6 +3,8 @@
 mod announced;
 mod any_of;
 pub mod balance;
+mod controls;
 
 pub use announced::{Announced, MAX_VERSION_BYTES, compare_versions};
 pub use any_of::{CandidateOrder, arrange};
+pub use controls::{Guard, PoolControls, PoolOrder, Said};

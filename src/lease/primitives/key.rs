@@ -88,8 +88,10 @@ impl fmt::Debug for Key {
 const SESSION_PREFIX: &str = "\u{7f}session/";
 /// The prefix of notifiers' keys.
 const NOTIFIER_PREFIX: &str = "\u{7f}notifier/";
-/// The longest name of a plugin.
-const MAX_PLUGIN_NAME: usize = 64;
+/// The prefix of the keys of pools.
+const POOL_PREFIX: &str = "\u{7f}pool/";
+/// The longest name of a plugin or a pool.
+const MAX_NAME: usize = 64;
 
 impl Key {
     /// The key of a session's record.
@@ -125,20 +127,33 @@ impl Key {
         Self(format!("{NOTIFIER_PREFIX}{plugin}").into())
     }
 
-    /// Whether this is the key of a session's record or of a notifier. No caller can name it, and no caller is shown it.
+    /// The key of the record that says what operators ordered for a pool.
     #[must_use]
-    pub fn is_internal(&self) -> bool {
-        self.is_session() || self.0.starts_with(NOTIFIER_PREFIX)
+    pub fn of_pool(pool: &str) -> Self {
+        Self(format!("{POOL_PREFIX}{pool}").into())
     }
 
-    /// A key as a store returns it: a caller's key, a session's key or a notifier's key.
+    /// The pool whose record has this key.
+    #[must_use]
+    pub fn pool(&self) -> Option<&str> {
+        self.0.strip_prefix(POOL_PREFIX)
+    }
+
+    /// Whether this is the key of the record of a session or a pool, or of a notifier. No caller can name it, and no caller is shown it.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.is_session() || self.0.starts_with(NOTIFIER_PREFIX) || self.pool().is_some()
+    }
+
+    /// A key as a store returns it: a caller's key, or the key of a session, a notifier or a pool.
     ///
     /// # Errors
     /// [`InvalidName`].
     pub fn stored(name: &str) -> Result<Self, InvalidName> {
         let key = Self(name.into());
         let notifies = name.strip_prefix(NOTIFIER_PREFIX).is_some_and(is_plugin_name);
-        if notifies || key.session().is_some() { Ok(key) } else { Self::new(name) }
+        let of_pool = key.pool().is_some_and(is_pool_name);
+        if notifies || of_pool || key.session().is_some() { Ok(key) } else { Self::new(name) }
     }
 }
 
@@ -146,7 +161,14 @@ impl Key {
 #[must_use]
 pub fn is_plugin_name(name: &str) -> bool {
     let label = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    (1..=MAX_PLUGIN_NAME).contains(&name.len()) && name.chars().all(label)
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(label)
+}
+
+/// Whether a pool may have this name: 1 to 64 of a-z, 0-9, _ and -.
+#[must_use]
+pub fn is_pool_name(name: &str) -> bool {
+    let label = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '-');
+    (1..=MAX_NAME).contains(&name.len()) && name.chars().all(label)
 }
 
 #[cfg(test)]
@@ -174,6 +196,19 @@ mod tests {
         }
         assert!(Key::of_session(Nonce(1)).is_internal());
         assert!(!Key::new("notifier/a").unwrap().is_internal());
+    }
+
+    #[test]
+    fn keys_of_pools_are_no_keys_of_callers() {
+        let key = Key::of_pool("shards-1_b");
+        assert!(key.is_internal() && !key.is_session());
+        assert_eq!(key.pool(), Some("shards-1_b"));
+        assert!(Key::new(key.as_str()).is_err());
+        assert_eq!(Key::stored(key.as_str()), Ok(key));
+        for odd in ["", "A", "a/b", "a\n", &"n".repeat(65)] {
+            assert!(Key::stored(Key::of_pool(odd).as_str()).is_err(), "{odd:?}");
+        }
+        assert_eq!(Key::of_session(Nonce(1)).pool(), None);
     }
 
     #[test]

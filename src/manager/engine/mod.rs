@@ -37,6 +37,8 @@ pub(crate) struct Engine {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: OpenStore,
     notifiers: Notifiers,
+    /// Stores guards of pools.
+    guards: tokio::task::JoinHandle<()>,
     remembering: tokio::task::JoinHandle<()>,
     patience: Duration,
 }
@@ -86,9 +88,10 @@ impl Engine {
         })
         .await?;
         let notifiers = Notifiers::start(manager.clone(), &url);
+        let guards = actix::spawn(manager.clone().keep_guards());
         let remembering = actix::spawn(store.remembering());
         let patience = settings.server.shutdown_timeout;
-        Ok(Self { manager, metrics, store, notifiers, remembering, patience })
+        Ok(Self { manager, metrics, store, notifiers, guards, remembering, patience })
     }
 
     /// Puts other policies into effect, and the plugins that they name.
@@ -117,6 +120,7 @@ impl Engine {
         self.manager.close(self.patience).await;
         // From now on another process may open the store, so nothing more is promised.
         self.manager.promise_nothing();
+        self.guards.abort();
         self.remembering.abort();
         self.store.close().await;
     }

@@ -10,15 +10,15 @@ use super::super::{
     value::{Format, Shown},
 };
 use crate::lease::{
-    DEFAULT_HANDOVER_MS, DEFAULT_MIXED_VERSIONS_MS, DEFAULT_POOL, FenceWhen, MAX_KEY_BYTES,
-    MAX_LOCK_DELAY_MS, OnFenceFailure,
+    DEFAULT_HANDOVER_MS, DEFAULT_MASS_FAILURE_PERCENT, DEFAULT_MIXED_VERSIONS_MS, DEFAULT_POOL,
+    FenceWhen, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, OnFenceFailure, is_pool_name,
 };
 
-/// The longest name of a pool, in characters.
-const MAX_POOL_CHARS: usize = 64;
 /// The allowed time for a fence or a hand-over.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
 const UPGRADES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(86_400);
+const MASS_FAILURES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
+const PERCENT: RangeInclusive<u32> = 1..=100;
 const REJOIN_WINDOWS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 const LOCK_DELAYS: RangeInclusive<Duration> =
     Duration::ZERO..=Duration::from_millis(MAX_LOCK_DELAY_MS as u64);
@@ -65,6 +65,13 @@ section! {
         /// most, keys that come free go to the newest version, and nothing is moved between members that stay. The
         /// longest time of the policies that name the pool applies. 0 ignores versions.
         mixed_versions: Duration = Duration::from_millis(DEFAULT_MIXED_VERSIONS_MS), in UPGRADES;
+        /// If a pool loses many of its members within this time, the others get no more than the share that they had
+        /// before, until the members are back or an operator ends it. The longest time of the policies that name the
+        /// pool applies. 0 lets the others take everything.
+        mass_failure_within: Duration = Duration::ZERO, in MASS_FAILURES;
+        /// How many members are many, in percent of the members; at least 2. The lowest number of the policies that
+        /// name the pool applies.
+        mass_failure_percent: u32 = DEFAULT_MASS_FAILURE_PERCENT, in PERCENT;
         /// Maximum number of keys under this policy. A key counts until `tenure forget` has forgotten it and its record
         /// is removed, some minutes later. A new key beyond the limit is refused with 507 `too-many-keys`; existing
         /// keys never are. Coordinators of a shared store that add keys at the same moment may exceed it slightly.
@@ -86,10 +93,8 @@ fn too_long(policy: &Policy) -> Option<String> {
 }
 
 fn odd_pool(policy: &Policy) -> Option<String> {
-    let named = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' || c == '-';
-    let length = policy.pool.chars().count();
-    let odd = !(1..=MAX_POOL_CHARS).contains(&length) || !policy.pool.chars().all(named);
-    odd.then(|| format!("must be 1 to {MAX_POOL_CHARS} of a-z, 0-9, _ and -"))
+    let odd = !is_pool_name(&policy.pool);
+    odd.then(|| "must be 1 to 64 of a-z, 0-9, _ and -".to_owned())
 }
 
 fn named_twice(policy: &Policy) -> Vec<String> {

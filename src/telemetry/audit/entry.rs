@@ -14,6 +14,7 @@ pub enum Subject {
     Key(String),
     Prefix(String),
     Owner(String),
+    Pool(String),
 }
 
 /// Why a call is recorded.
@@ -45,6 +46,8 @@ pub struct AuditEntry {
     pub prefix: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
     /// The code of the problem document.
     pub code: Option<&'static str>,
     /// The status of the answer. `None`: the caller left before there was one.
@@ -60,6 +63,7 @@ impl AuditEntry {
             Subject::Key(key) => self.key = Some(bounded(key)),
             Subject::Prefix(prefix) => self.prefix = Some(bounded(prefix)),
             Subject::Owner(owner) => self.owner = Some(bounded(owner)),
+            Subject::Pool(pool) => self.pool = Some(bounded(pool)),
         }
     }
 }

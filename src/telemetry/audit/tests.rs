@@ -26,6 +26,7 @@ fn entry(key: &str) -> AuditEntry {
         key: Some(key.to_owned()),
         prefix: None,
         owner: None,
+        pool: None,
         code: None,
         status: Some(200),
         forwarded_by: None,

@@ -77,6 +77,7 @@ pub fn rows() -> Vec<Row> {
     let reason = json!({ "key": KEY, "reason": "r" });
     let pin = json!({ "key": KEY, "by": "b" });
     let forget = json!({ "prefix": KEY, "reason": "r" });
+    let order = json!({ "pool": "default", "action": "thaw", "reason": "r" });
     vec![
         post("/v1/acquire", "hold", KeyAndOwner, Home, acquire).thief("held"),
         post("/v1/acquire-any", "hold", KeyAndOwner, Home, any).thief("session-lost"),
@@ -107,6 +108,7 @@ pub fn rows() -> Vec<Row> {
         // No fence is pending.
         post("/v1/admin/fence-skip", "break", Key, Home, reason).answers(409),
         post("/v1/admin/forget", "admin", Key, Nowhere, forget),
+        post("/v1/admin/pool", "admin", AllKeys, Home, order),
         post("/v1/admin/drain", "admin", AllKeys, Everywhere, json!({ "owner": "w-drain" })),
         get("/v1/top", "read", Entries, Nowhere),
         get("/v1/history", "read", Key, Nowhere),

@@ -334,6 +334,7 @@ async fn pools_are_listed_and_survive_a_restart() {
     assert_eq!(names, ["default", "shards", "still"]);
     let shards_now = json!({
         "pool": "shards", "balance": true, "keys": null, "free": null, "kept": null, "members": [],
+        "frozen": null, "cordoned": [], "paused": [], "guard": null, "rebalancing": false,
     });
     assert_eq!(pools["pools"][1], shards_now);
     server.get("/v1/pools/none").await.problem(404, "unknown-pool");

@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// All examples with an answer in JSON, in an order in which each finds what it needs: operation and name.
-const STORY: [&str; 41] = [
+const STORY: [&str; 43] = [
     "livez/alive",
     "readyz/ready",
     "info/embedded",
@@ -44,6 +44,8 @@ const STORY: [&str; 41] = [
     "list_pools/one",
     "get_pool/one-member",
     "plan_pool/nothing",
+    "order_pool/freeze",
+    "order_pool/thaw",
     "revoke/in-time",
     "heartbeat_session/revoked",
     "drain_session/leave",

@@ -282,6 +282,13 @@ async fn reads_and_refusals_are_the_same_by_both_doors() {
             none.clone(),
             json!({ "prefix": "out/", "reason": "r" }),
         ),
+        case(
+            "order_pool",
+            "POST",
+            "/v1/admin/pool",
+            none.clone(),
+            json!({ "pool": "default", "action": "thaw", "reason": "r" }),
+        ),
         case("drain_owner", "POST", "/v1/admin/drain", none.clone(), json!({ "owner": "nobody" })),
     ];
     check(&server, &mut talk, cases).await;

@@ -8,12 +8,14 @@ use super::{
 };
 use crate::api::{
     BehaviorName, ClosedSession, DrainingSession, HealthCheck, Holdings, Notice, OpenedSession,
-    Pool, PoolMember, PoolPlan, Pools, Session, SessionBeat, Sessions,
+    OrderedBy, Pool, PoolMember, PoolPlan, Pools, Session, SessionBeat, Sessions,
 };
 
 /// The digest of a session that keeps no lease, and that of shards/17, shards/18 and shards/19 under their tokens.
 const NO_LEASES: &str = "0000000000000000";
 const THREE_LEASES: &str = "0e0fe71c8afad51e";
+/// When an operator ordered something, in milliseconds since 1970.
+const ORDERED_MS: u64 = 1_795_766_400_000;
 /// The session of worker-2.
 const OTHER: &str = "8c1f2e3d4a5b69788796a5b4c3d2e1f0";
 const OTHER_ID: &str = "8c1f2e3d4a5b69788796a5b4c3d2e1f0f1e2d3c4b5a697887960514233241506";
@@ -133,14 +135,30 @@ fn looks() -> Vec<Call> {
         free: Some(0),
         kept: Some(0),
         members: vec![member_of_pool],
+        ..Pool::default()
     };
     let pools = Pools { pools: vec![pool.clone()] };
+    let reason = "the network is being repaired";
+    let order = |action| json!({ "pool": POOL, "action": action, "reason": reason });
+    let said = OrderedBy { by: "127.0.0.1".into(), reason: reason.into(), at_ms: ORDERED_MS };
     let sessions = Sessions { sessions: vec![member(three_leases())], next: None };
     vec![
         Call::plain(["get_session", "member"], "A member of a pool", member(three_leases())),
         Call::plain(["list_sessions", "one"], "The sessions of an owner", sessions),
         Call::plain(["list_pools", "one"], "The pool that every coordinator has", pools),
         Call::plain(["get_pool", "one-member"], "A pool with one member", pool.clone()),
+        Call::with(
+            ["order_pool", "freeze"],
+            "Let no key change its member",
+            order("freeze"),
+            Pool { frozen: Some(said), ..pool.clone() },
+        ),
+        Call::with(
+            ["order_pool", "thaw"],
+            "Let keys change their members again",
+            order("thaw"),
+            pool.clone(),
+        ),
         Call::plain(
             ["plan_pool", "nothing"],
             "Nothing would move",

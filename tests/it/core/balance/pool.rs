@@ -12,7 +12,8 @@ use tenure::{
 };
 
 /// A round is a second.
-pub const DAMPING: Damping = Damping { min_age: std::time::Duration::from_secs(10), at_once: 16 };
+pub const DAMPING: Damping =
+    Damping { min_age: std::time::Duration::from_secs(10), at_once: 16, is_exact: false };
 
 #[derive(Clone)]
 struct Worker {

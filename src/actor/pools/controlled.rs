@@ -1,0 +1,166 @@
+//! Pools that do not move as they otherwise would: by order of an operator, or after a mass failure.
+//!
+//! Guarantees: in a frozen pool, no fair call is granted a key but by the owner that held it last. A member of a cordoned
+//! owner is granted no further key, and no fair call is granted a paused one. While a guard stands, no member gets more
+//! than the share that it had before.
+//!
+//! Does not guarantee: anything for acquires that name their keys without asking for a share. They do not look at pools.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    fact::By,
+    pool::{Joined, Pool},
+};
+use crate::{
+    clock::HashMap,
+    lease::{Guard, Key, MassFailure, Moment, Nonce, Owner, PoolControls, balance::Damping},
+};
+
+/// How long an order to balance exactly and at once holds, if it does not succeed before.
+const REBALANCE: Duration = Duration::from_secs(600);
+
+/// How many leases members may have because of orders and the guard.
+pub struct Limits<'a> {
+    controls: &'a PoolControls,
+    guard: Option<&'a Guard>,
+    /// In a frozen pool: for each owner, the keys that nobody holds and that it held last.
+    former: HashMap<&'a Owner, usize>,
+}
+
+pub fn say_guarded(pool: &str, guard: &Guard) {
+    let Guard { members, least, keys, .. } = guard;
+    tracing::error!(
+        pool,
+        members,
+        least,
+        keys,
+        "the pool lost many of its members at once: the others get no more than their former shares, until the members \
+         are back or `tenure pool end-guard` is called"
+    );
+}
+
+impl Limits<'_> {
+    /// How many leases a member that holds `held` may have, without its own limit.
+    pub fn of(&self, joined: &Joined, held: usize) -> usize {
+        if self.controls.is_cordoned(&joined.owner) {
+            return held;
+        }
+        if self.controls.frozen.is_some() {
+            return held + self.former.get(&joined.owner).copied().unwrap_or(0);
+        }
+        self.guard.map_or(usize::MAX, |guard| guard.share(joined.weight).max(held))
+    }
+}
+
+impl Pool {
+    /// The guard against a mass failure: one that stands, or one that was noticed and is not stored yet.
+    pub fn guard(&self) -> Option<&Guard> {
+        self.controls.guard.as_ref().or(self.losses.noticed.as_ref())
+    }
+
+    pub fn limits(&self) -> Limits<'_> {
+        let mut former = HashMap::default();
+        if self.controls.frozen.is_some() {
+            let free = self.keys.values().filter(|place| place.fact.by == By::Nobody);
+            for owner in free.filter_map(|place| place.owner.as_deref()) {
+                *former.entry(owner).or_default() += 1;
+            }
+        }
+        Limits { controls: &self.controls, guard: self.guard(), former }
+    }
+
+    /// Whether no lease moves between members that stay.
+    pub fn holds_still(&self) -> bool {
+        self.is_mixed || self.controls.frozen.is_some() || self.guard().is_some()
+    }
+
+    /// Whether members that ask for their shares may be granted the key, unless they held it last.
+    pub fn is_open_to_shares(&self, key: &Key) -> bool {
+        self.controls.frozen.is_none() && !self.controls.is_paused(key)
+    }
+
+    /// How many keys nobody holds, without those that are paused.
+    pub fn free(&self) -> usize {
+        let paused =
+            self.controls.paused.keys().filter(|key| {
+                self.keys.get(&***key).is_some_and(|place| place.fact.by == By::Nobody)
+            });
+        self.unheld_keys - paused.count()
+    }
+
+    /// From now on these orders hold. `known`: this node knew the orders before these.
+    pub fn obey(&mut self, controls: &Arc<PoolControls>, known: bool, now: Moment) {
+        if known && controls.rebalances > self.controls.rebalances {
+            self.rebalancing = Some(now + REBALANCE);
+        }
+        if controls.guard.is_some() {
+            // It is stored now. Another node may have noticed it first.
+            self.losses.noticed = None;
+        } else if self.controls.guard.is_some() {
+            self.losses.forget();
+        }
+        self.controls = controls.clone();
+        self.reopen();
+    }
+
+    /// The limits of moves, unless the pool is to be balanced exactly and at once.
+    pub fn damping(&self, usual: Damping) -> Damping {
+        match self.rebalancing {
+            Some(_) => Damping { min_age: Duration::ZERO, at_once: usize::MAX, is_exact: true },
+            None => usual,
+        }
+    }
+
+    /// Whether the pool is to be balanced exactly and at once. That ends when no lease must move.
+    pub fn is_rebalancing(&mut self, moves: usize, now: Moment) -> bool {
+        self.rebalancing = self.rebalancing.filter(|until| moves > 0 && now < *until);
+        self.rebalancing.is_some()
+    }
+
+    /// A member is lost: it neither drained nor closed its session.
+    pub fn lose(&mut self, digest: Nonce, rule: MassFailure, wall_ms: u64, now: Moment) {
+        let replaced = self.replaced();
+        let members: Vec<_> = self.present(&replaced).collect();
+        let Some(owner) = members.iter().find(|(lost, _)| **lost == digest) else { return };
+        let owner = owner.1.owner.clone();
+        let before = Guard {
+            at_ms: wall_ms,
+            members: members.len(),
+            least: 0,
+            weight: members.iter().map(|(_, joined)| u64::from(joined.weight)).sum(),
+            keys: self.counted_keys(),
+        };
+        let others = members.into_iter().filter(|(other, _)| **other != digest);
+        let others: Vec<Owner> = others.map(|(_, joined)| joined.owner.clone()).collect();
+        let is_back = |owner: &Owner| others.contains(owner);
+        if self.controls.guard.is_none() && self.losses.note(&owner, before, is_back, rule, now) {
+            self.moved();
+        }
+    }
+
+    /// The keys that members hold or that nobody holds.
+    fn counted_keys(&self) -> usize {
+        let held = self.members.keys().filter_map(|member| self.counts.get(member));
+        self.free() + held.map(|count| count.held).sum::<usize>()
+    }
+
+    /// Whether the members that the guard waits for are back.
+    pub fn is_guard_over(&self) -> bool {
+        let replaced = self.replaced();
+        self.controls.guard.as_ref().is_some_and(|guard| {
+            let stay = self.present(&replaced).filter(|(_, joined)| !joined.draining);
+            guard.is_over(stay.count())
+        })
+    }
+
+    /// The paused keys that these members hold and were not asked for.
+    pub fn paused_orders(&self, here: impl Fn(Nonce) -> bool) -> Vec<(Nonce, Key)> {
+        let held = self.controls.paused.keys().filter_map(|key| self.keys.get_key_value(&**key));
+        let orders = held.filter_map(|(key, place)| match place.fact.by {
+            By::Session(digest) if !place.fact.asked && here(digest) => Some((digest, key.clone())),
+            _ => None,
+        });
+        orders.collect()
+    }
+}

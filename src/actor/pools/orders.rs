@@ -1,0 +1,102 @@
+//! What operators ordered for pools, as the store has it, and guards that must be stored.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{Pools, controlled};
+use crate::{
+    actor::environment::Environment,
+    clock::HashSet,
+    lease::{Key, Moment, Nonce, PoolControls, PoolOrder, Said},
+};
+
+impl Pools {
+    /// What operators ordered for a pool.
+    #[must_use]
+    pub fn controls(&self, pool: &str) -> Arc<PoolControls> {
+        self.state().controls.get(pool).cloned().unwrap_or_default()
+    }
+
+    /// Whether a key is paused, and by whom.
+    pub(in crate::actor) fn paused(&self, pool: &str, key: &Key) -> Option<Said> {
+        self.controls(pool).paused.get(key.as_str()).cloned()
+    }
+
+    /// The orders for a pool changed.
+    pub(super) fn heard_of_controls(&self, pool: &str) {
+        let mut state = self.state();
+        if let Some(due) = &mut state.controls_due {
+            due.insert(pool.into());
+        }
+        drop(state);
+        self.work.notify_one();
+    }
+
+    /// Takes the pools whose orders must be read: some of `all`.
+    pub(in crate::actor) fn take_controls_due(&self, all: &[Arc<str>]) -> HashSet<Box<str>> {
+        let due = self.state().controls_due.replace(HashSet::default());
+        due.unwrap_or_else(|| all.iter().map(|pool| (&**pool).into()).collect())
+    }
+
+    /// The orders for a pool could not be read.
+    pub(in crate::actor) fn controls_again(&self, pool: &str) {
+        if let Some(due) = &mut self.state().controls_due {
+            due.insert(pool.into());
+        }
+    }
+
+    /// The orders for a pool were read, or were just written here.
+    pub fn obey(&self, pool: &str, controls: PoolControls, now: Moment) {
+        let mut state = self.state();
+        let controls = Arc::new(controls);
+        let before = state.controls.insert(pool.into(), controls.clone());
+        if before.as_ref() == Some(&controls) {
+            return;
+        }
+        if let Some(pool) = state.pools.get_mut(pool) {
+            pool.obey(&controls, before.is_some(), now);
+        }
+        drop(state);
+        self.work.notify_one();
+    }
+
+    /// A session ended by itself. If it was a member, the pool may have lost many of them.
+    pub(super) fn lost(&self, environment: &Environment, digest: Nonce) {
+        let mut state = self.state();
+        if state.member(digest).is_none_or(|member| member.draining) {
+            return;
+        }
+        let Some(name) = state.joined.get(&digest).cloned() else { return };
+        let Some(rule) = environment.policy_table().mass_failure(&name) else { return };
+        let Some(pool) = state.pools.get_mut(&name) else { return };
+        let (wall_ms, now) = (environment.clock.wall_ms(), environment.clock.now());
+        let was_guarded = pool.guard().is_some();
+        pool.lose(digest, rule, wall_ms, now);
+        if let (false, Some(guard)) = (was_guarded, pool.guard()) {
+            controlled::say_guarded(&name, guard);
+            drop(state);
+            self.guards.notify_one();
+        }
+    }
+
+    /// Resolves when a guard may have to be stored, or ended.
+    pub async fn guards_changed(&self) {
+        self.guards.notified().await;
+    }
+
+    /// A plan found that the members which a guard waits for are back.
+    pub(in crate::actor) fn ends_guard(&self) {
+        self.guards.notify_one();
+    }
+
+    /// The orders that guards need, by pool.
+    #[must_use]
+    pub fn guard_orders(&self) -> BTreeMap<Box<str>, PoolOrder> {
+        let state = self.state();
+        let order = |pool: &super::Pool| match (&pool.losses.noticed, &pool.controls.guard) {
+            (Some(guard), None) => Some(PoolOrder::Guard(guard.clone())),
+            _ => pool.is_guard_over().then_some(PoolOrder::EndGuard),
+        };
+        let orders = state.pools.iter();
+        orders.filter_map(|(name, pool)| Some(((&**name).into(), order(pool)?))).collect()
+    }
+}

@@ -1,0 +1,147 @@
+//! `tenure pool`: the orders of operators for a pool.
+
+use clap::{Args, Subcommand};
+
+use super::{
+    Context, Exit, Failure,
+    output::{dash, shown},
+    pools::yes,
+};
+use crate::client::{Pool, PoolAction, PoolOrderBody};
+
+/// Freeze or rebalance a pool, cordon a member, or pause a key.
+///
+/// An order is stored with its author and its reason, holds for all coordinators, and lasts until the order that ends
+/// it. `tenure pools` shows what holds.
+#[derive(Clone, Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub struct PoolArgs {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Action {
+    /// Let no key change its member
+    Freeze(OfPool),
+    /// End a freeze
+    Thaw(OfPool),
+    /// Give the members of an owner no further keys; they keep what they hold
+    Cordon(OfOwner),
+    /// End a cordon
+    Uncordon(OfOwner),
+    /// Ask the member that holds a key to hand it over, and give it to no member
+    Pause(OfKey),
+    /// Let members have a key again
+    Resume(OfKey),
+    /// Balance a pool exactly and at once, without the dead band and the minimum age
+    Rebalance(OfPool),
+    /// End the guard against a mass failure, so that the other members take everything
+    EndGuard(OfPool),
+}
+
+#[derive(Clone, Debug, Args)]
+struct OfPool {
+    /// Name of the pool
+    pool: String,
+    /// Reason, stored with the order
+    #[arg(long)]
+    reason: String,
+}
+
+#[derive(Clone, Debug, Args)]
+struct OfOwner {
+    #[command(flatten)]
+    of: OfPool,
+    /// Owner whose members are meant
+    owner: String,
+}
+
+#[derive(Clone, Debug, Args)]
+struct OfKey {
+    #[command(flatten)]
+    of: OfPool,
+    /// Key of the pool
+    key: String,
+}
+
+impl Action {
+    fn body(self) -> PoolOrderBody {
+        let order = |OfPool { pool, reason }, action| PoolOrderBody {
+            pool,
+            action,
+            owner: None,
+            key: None,
+            reason,
+        };
+        let of_owner = |OfOwner { of, owner }, action| PoolOrderBody {
+            owner: Some(owner),
+            ..order(of, action)
+        };
+        let of_key =
+            |OfKey { of, key }, action| PoolOrderBody { key: Some(key), ..order(of, action) };
+        match self {
+            Self::Freeze(of) => order(of, PoolAction::Freeze),
+            Self::Thaw(of) => order(of, PoolAction::Thaw),
+            Self::Cordon(of) => of_owner(of, PoolAction::Cordon),
+            Self::Uncordon(of) => of_owner(of, PoolAction::Uncordon),
+            Self::Pause(of) => of_key(of, PoolAction::Pause),
+            Self::Resume(of) => of_key(of, PoolAction::Resume),
+            Self::Rebalance(of) => order(of, PoolAction::Rebalance),
+            Self::EndGuard(of) => order(of, PoolAction::EndGuard),
+        }
+    }
+}
+
+impl PoolArgs {
+    pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
+        let pool = context.client.order_pool(&self.action.body()).await?;
+        context.output.record(&pool, &rows(&pool))?;
+        Ok(Exit::Done)
+    }
+}
+
+fn rows(pool: &Pool) -> Vec<(String, String)> {
+    let row = |name: &str, value: String| (name.to_owned(), value);
+    let names = |names: Vec<&str>| match names.as_slice() {
+        [] => dash(),
+        names => shown(&names.join(", ")),
+    };
+    vec![
+        row("pool", shown(&pool.pool)),
+        row("frozen", yes(pool.frozen.is_some())),
+        row("cordoned", names(pool.cordoned.iter().map(|one| &*one.owner).collect())),
+        row("paused", names(pool.paused.iter().map(|one| &*one.key).collect())),
+        row("rebalancing", yes(pool.rebalancing)),
+        row("guard", yes(pool.guard.is_some())),
+    ]
+}
+
+/// What keeps the keys of a pool from moving as they otherwise would, a line each.
+pub(super) fn held_back(pool: &Pool) -> Vec<String> {
+    let name = &pool.pool;
+    let mut lines = Vec::new();
+    if let Some(said) = &pool.frozen {
+        lines.push(format!("{name} is frozen, by {}: {}", said.by, said.reason));
+    }
+    if let Some(guard) = &pool.guard {
+        lines.push(format!(
+            "{name} lost many of its {} members: the others get no more than their former shares, until fewer than {} \
+             are missing",
+            guard.members, guard.least
+        ));
+    }
+    if pool.rebalancing {
+        lines.push(format!("{name} is being rebalanced"));
+    }
+    let cordoned = pool.cordoned.iter().map(|cordoned| {
+        let said = &cordoned.ordered;
+        format!("{} is cordoned, by {}: {}", cordoned.owner, said.by, said.reason)
+    });
+    let paused = pool.paused.iter().map(|paused| {
+        let said = &paused.ordered;
+        format!("{} is paused, by {}: {}", paused.key, said.by, said.reason)
+    });
+    lines.extend(cordoned.chain(paused));
+    lines.iter().map(|line| shown(line)).collect()
+}

@@ -1,0 +1,198 @@
+//! What operators ordered for a pool, and the guard against a mass failure. All nodes follow it: it is the value of a
+//! record of the pool's own.
+//!
+//! Guarantees: an order that a later version wrote, and that this one does not know, does not hide the others.
+//!
+//! Does not guarantee: that an order applies everywhere at the same moment. A node applies it when it has read it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::lease::primitives::{Key, Owner};
+
+/// Who ordered something, why, and when.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Said {
+    /// The author of the order.
+    pub by: Box<str>,
+    /// The author's reason.
+    pub reason: Box<str>,
+    /// The time by the wall clock of the node that wrote it, in milliseconds since 1970.
+    pub at_ms: u64,
+}
+
+/// A pool that lost many members at once. Its other members get no more than a share of what the pool was before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Guard {
+    /// When it began, by the wall clock of the node that noticed the loss, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// How many members the pool had before.
+    pub members: usize,
+    /// How many of them must be lost for a mass failure.
+    pub least: usize,
+    /// The sum of their weights.
+    pub weight: u64,
+    /// How many keys they shared.
+    pub keys: usize,
+}
+
+impl Guard {
+    /// The share that a member of this weight had before, rounded up.
+    #[must_use]
+    pub fn share(&self, weight: u32) -> usize {
+        let share =
+            (self.keys as u128 * u128::from(weight)).div_ceil(u128::from(self.weight.max(1)));
+        usize::try_from(share).unwrap_or(usize::MAX)
+    }
+
+    /// Whether so many of the members are back, or were replaced by others, that what is missing is no mass failure.
+    #[must_use]
+    pub fn is_over(&self, members: usize) -> bool {
+        self.members.saturating_sub(members) < self.least
+    }
+}
+
+/// What operators ordered for a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PoolControls {
+    /// No key changes its member.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<Said>,
+    /// The owners that get no further keys.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub cordoned: BTreeMap<Box<str>, Said>,
+    /// The keys that no member is to have.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub paused: BTreeMap<Box<str>, Said>,
+    /// How often it was ordered to balance the pool exactly and at once.
+    pub rebalances: u64,
+    /// The guard against a mass failure, while it stands.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<Guard>,
+}
+
+/// An order for a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoolOrder {
+    /// No key changes its member from now on.
+    Freeze,
+    /// Ends [`Self::Freeze`].
+    Thaw,
+    /// The members of this owner get no further keys.
+    Cordon(Owner),
+    /// Ends [`Self::Cordon`].
+    Uncordon(Owner),
+    /// The member that holds the key gives it up, and no member gets it.
+    Pause(Key),
+    /// Ends [`Self::Pause`].
+    Resume(Key),
+    /// Balances the pool exactly and at once.
+    Rebalance,
+    /// The pool lost many members at once.
+    Guard(Guard),
+    /// Ends [`Self::Guard`].
+    EndGuard,
+}
+
+impl PoolControls {
+    /// What the value of a record says. A value that cannot be read says nothing.
+    #[must_use]
+    pub fn of_value(value: Option<&str>) -> Self {
+        value.and_then(|value| serde_json::from_str(value).ok()).unwrap_or_default()
+    }
+
+    /// The value of the record.
+    #[must_use]
+    pub fn to_value(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Carries out an order. Returns whether it changed something. An order that stands keeps its first author.
+    pub fn carry_out(&mut self, order: &PoolOrder, said: Said) -> bool {
+        let before = self.clone();
+        match order {
+            PoolOrder::Freeze => self.frozen = self.frozen.take().or(Some(said)),
+            PoolOrder::Thaw => self.frozen = None,
+            PoolOrder::Cordon(owner) => {
+                self.cordoned.entry(owner.as_str().into()).or_insert(said);
+            }
+            PoolOrder::Uncordon(owner) => {
+                self.cordoned.remove(owner.as_str());
+            }
+            PoolOrder::Pause(key) => {
+                self.paused.entry(key.as_str().into()).or_insert(said);
+            }
+            PoolOrder::Resume(key) => {
+                self.paused.remove(key.as_str());
+            }
+            PoolOrder::Rebalance => self.rebalances += 1,
+            PoolOrder::Guard(guard) => self.guard = self.guard.take().or(Some(guard.clone())),
+            PoolOrder::EndGuard => self.guard = None,
+        }
+        *self != before
+    }
+
+    /// Whether the members of an owner get no further keys.
+    #[must_use]
+    pub fn is_cordoned(&self, owner: &Owner) -> bool {
+        self.cordoned.contains_key(owner.as_str())
+    }
+
+    /// Whether no member is to have the key.
+    #[must_use]
+    pub fn is_paused(&self, key: &Key) -> bool {
+        !self.paused.is_empty() && self.paused.contains_key(key.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(by: &str) -> Said {
+        Said { by: by.into(), reason: "r".into(), at_ms: 7 }
+    }
+
+    #[test]
+    fn an_order_is_stored_until_its_end() {
+        let (owner, key) = (Owner::new("w").expect("an owner"), Key::new("k").expect("a key"));
+        let guard = Guard { members: 4, least: 2, weight: 4, keys: 9, at_ms: 7 };
+        let pairs = [
+            (PoolOrder::Freeze, PoolOrder::Thaw),
+            (PoolOrder::Cordon(owner.clone()), PoolOrder::Uncordon(owner)),
+            (PoolOrder::Pause(key.clone()), PoolOrder::Resume(key)),
+            (PoolOrder::Guard(guard), PoolOrder::EndGuard),
+        ];
+        let mut controls = PoolControls::default();
+        for (begin, _) in &pairs {
+            assert!(controls.carry_out(begin, said("a")) && !controls.carry_out(begin, said("b")));
+        }
+        assert_eq!(controls.frozen.as_ref().map(|said| &*said.by), Some("a"));
+        assert_eq!(PoolControls::of_value(Some(&controls.to_value())), controls);
+        for (_, end) in &pairs {
+            assert!(controls.carry_out(end, said("a")) && !controls.carry_out(end, said("a")));
+        }
+        assert_eq!(controls, PoolControls::default());
+        assert!(controls.carry_out(&PoolOrder::Rebalance, said("a")));
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_nothing_and_what_is_unknown_hides_nothing() {
+        for value in [None, Some(""), Some("x"), Some("[]")] {
+            assert_eq!(PoolControls::of_value(value), PoolControls::default());
+        }
+        let later = r#"{"frozen":{"by":"a","later":1},"later":{}}"#;
+        assert!(PoolControls::of_value(Some(later)).frozen.is_some());
+    }
+
+    #[test]
+    fn a_guard_ends_when_too_few_are_missing_for_a_mass_failure() {
+        let guard = Guard { members: 20, least: 6, weight: 22, keys: 1_000, at_ms: 0 };
+        assert_eq!([1, 3].map(|weight| guard.share(weight)), [46, 137]);
+        assert!(!guard.is_over(14) && guard.is_over(15) && guard.is_over(30));
+    }
+}
