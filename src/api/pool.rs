@@ -10,8 +10,8 @@ pub struct OrderedBy {
     pub by: String,
     /// The author's reason.
     pub reason: String,
-    /// The time, in milliseconds since 1970, by the clock of the coordinator that stored it.
-    pub at_ms: u64,
+    /// The time by the clock of the coordinator that stored it, in RFC 3339 form.
+    pub at: String,
 }
 
 /// An owner whose members get no further keys.
@@ -41,8 +41,8 @@ pub struct PausedKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct PoolGuard {
-    /// The time at which the failure was noticed, in milliseconds since 1970.
-    pub at_ms: u64,
+    /// The time at which the failure was noticed, in RFC 3339 form.
+    pub at: String,
     /// The number of members before.
     #[cfg_attr(feature = "server", schema(value_type = usize))]
     pub members: u64,

@@ -169,6 +169,10 @@ pub(super) fn span(ms: Option<u64>) -> String {
     ms.map_or_else(dash, |ms| format_duration(Duration::from_millis(ms)))
 }
 
+pub(super) fn yes(is: bool) -> String {
+    if is { "yes".to_owned() } else { dash() }
+}
+
 /// The placeholder for an absent value.
 pub(super) fn dash() -> String {
     "-".to_owned()

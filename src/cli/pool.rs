@@ -4,8 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::{
     Context, Exit, Failure,
-    output::{dash, shown},
-    pools::yes,
+    output::{dash, shown, yes},
 };
 use crate::client::{Pool, PoolAction, PoolOrderBody};
 

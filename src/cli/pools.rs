@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::{
     Context, Exit, Failure,
-    output::{dash, shown, talk},
+    output::{dash, shown, talk, yes},
     pool::held_back,
 };
 use crate::client::{PlannedMove, Pool, PoolMember, PoolPlan};
@@ -75,10 +75,6 @@ fn rest(plan: &PoolPlan) -> Option<String> {
         said.push("nothing moves, because no policy of the pool sets balance".to_owned());
     }
     Some(said.join("; "))
-}
-
-pub(super) fn yes(is: bool) -> String {
-    if is { "yes".to_owned() } else { dash() }
 }
 
 fn row(pool: &Pool) -> Vec<String> {

@@ -68,7 +68,7 @@ pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
 pub(crate) use past::{Past, Tenure as PastTenure};
 pub use pools::PoolShown;
-pub(crate) use recent::{FailedFence, FailedFences, StuckKey, StuckKeys, UnevenPool};
+pub(crate) use recent::{FailedFence, FailedFences, GuardedPool, StuckKey, StuckKeys, UnevenPool};
 #[cfg(feature = "testing")]
 pub(crate) use sessions::check_progress;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};

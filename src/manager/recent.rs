@@ -66,6 +66,18 @@ pub(crate) struct StuckKeys {
     pub others: usize,
 }
 
+/// A pool that lost many members at once.
+#[derive(Clone, Debug)]
+pub(crate) struct GuardedPool {
+    pub(crate) pool: Arc<str>,
+    /// How many members it had before.
+    pub(crate) members: usize,
+    /// How many it has now.
+    pub(crate) left: usize,
+    /// For how long the guard has stood, by the wall clock.
+    pub(crate) for_ms: u64,
+}
+
 /// A pool whose leases must move.
 #[derive(Clone, Debug)]
 pub(crate) struct UnevenPool {
@@ -175,6 +187,17 @@ impl Manager {
             Some(UnevenPool { pool, since, moves, members: view.members.len() })
         };
         table.pools().into_iter().filter_map(uneven).collect()
+    }
+
+    /// The pools whose guards against mass failures stand, with the time since then in milliseconds.
+    pub(crate) fn guarded_pools(&self) -> Vec<GuardedPool> {
+        let guarded = |pool: Arc<str>| {
+            let view = self.coordinator.pools.view(&pool, self.now())?;
+            let (guard, left) = (view.guard?, view.members.len());
+            let for_ms = self.wall_ms().saturating_sub(guard.at_ms);
+            Some(GuardedPool { pool, members: guard.members, left, for_ms })
+        };
+        self.coordinator.policy_table().pools().into_iter().filter_map(guarded).collect()
     }
 
     /// Whether the store accepts writes.

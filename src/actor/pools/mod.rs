@@ -45,7 +45,7 @@ use crate::{
         runtime::watch::{self, settle},
     },
     clock::HashSet,
-    lease::{Announced, ChangeKind, Key, Moment, Nonce, Owner, SessionSpec, Token},
+    lease::{Announced, ChangeKind, Key, Moment, Nonce, Owner, SessionOver, SessionSpec, Token},
     store::Committed,
 };
 
@@ -157,9 +157,12 @@ impl Pools {
         self.state().joined.contains_key(&digest)
     }
 
-    /// A session was found to be over.
-    pub(in crate::actor) fn left(&self, digest: Nonce) {
-        self.state().leave(digest);
+    /// A session was found to be over. The feed may report it later.
+    pub(in crate::actor) fn left(&self, environment: &Environment, over: &SessionOver) {
+        if over.is_lost {
+            self.lost(environment, over.session);
+        }
+        self.state().leave(over.session);
         self.work.notify_one();
     }
 
@@ -172,7 +175,7 @@ impl Pools {
     ) {
         let Committed { key, change, .. } = committed;
         if let Some(digest) = key.session() {
-            if matches!(change.kind, ChangeKind::Expired | ChangeKind::Revoked) {
+            if SessionOver::loses(change.kind) {
                 self.lost(environment, digest);
             }
             return self.heard_of_session(digest, change.kind, own);

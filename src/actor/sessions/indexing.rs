@@ -81,7 +81,7 @@ async fn revisit(service: &SessionService, session: &Session) {
         }
     };
     if let Inquiry::Over { over, .. } = Inquiry::of(session.digest, &loaded(found)) {
+        service.pools.left(&service.environment, &over);
         service.sessions.ends(over, true);
-        service.pools.left(session.digest);
     }
 }

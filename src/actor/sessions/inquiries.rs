@@ -44,7 +44,7 @@ async fn inquire(service: &SessionService, digest: Nonce, keys: HashSet<Key>) {
     match Inquiry::of(digest, &found) {
         Inquiry::Lives => {}
         Inquiry::Over { over, home } => {
-            service.pools.left(digest);
+            service.pools.left(environment, &over);
             tell_over(service, keys.into_iter().collect(), &over).await;
             sessions.ends(over, environment.is_own(home));
         }

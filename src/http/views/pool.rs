@@ -5,6 +5,7 @@ use crate::{
         CordonedOwner, OrderedBy, PausedKey, PlannedMove, Pool, PoolGuard, PoolMember, PoolPlan,
         limits::MAX_PAGE,
     },
+    clock::rfc3339,
     http::app::App,
     lease::Said,
     manager::{DryRun, MemberView, PoolShown, Share},
@@ -12,7 +13,7 @@ use crate::{
 
 impl From<&Said> for OrderedBy {
     fn from(said: &Said) -> Self {
-        Self { by: said.by.to_string(), reason: said.reason.to_string(), at_ms: said.at_ms }
+        Self { by: said.by.to_string(), reason: said.reason.to_string(), at: rfc3339(said.at_ms) }
     }
 }
 
@@ -61,7 +62,7 @@ impl Pool {
             cordoned: cordoned.collect(),
             paused: paused.collect(),
             guard: guard.map(|guard| PoolGuard {
-                at_ms: guard.at_ms,
+                at: rfc3339(guard.at_ms),
                 members: guard.members as u64,
                 least: guard.least as u64,
             }),

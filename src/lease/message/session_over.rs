@@ -12,6 +12,8 @@ pub struct SessionOver {
     pub session: Nonce,
     /// How it ended, for people.
     pub cause: Box<str>,
+    /// Its holder did not end it: it expired or was revoked.
+    pub is_lost: bool,
     /// The administrator who revoked the session, if one did.
     pub actor: Option<Box<str>>,
 }
@@ -31,13 +33,20 @@ impl SessionOver {
             (_, Some(reason)) => reason,
             (kind, None) => kind.as_str(),
         };
-        Self { session, cause: cause.into(), actor: actor.map(Into::into) }
+        let is_lost = Self::loses(kind);
+        Self { session, cause: cause.into(), is_lost, actor: actor.map(Into::into) }
     }
 
     /// An end of which nothing more is known.
     #[must_use]
     pub fn unknown(session: Nonce) -> Self {
-        Self { session, cause: "the session is over".into(), actor: None }
+        Self { session, cause: "the session is over".into(), is_lost: false, actor: None }
+    }
+
+    /// Whether an end of this kind was not its holder's.
+    #[must_use]
+    pub fn loses(kind: ChangeKind) -> bool {
+        matches!(kind, ChangeKind::Expired | ChangeKind::Revoked)
     }
 
     /// Reads the end of a session from the record of a session that is over.

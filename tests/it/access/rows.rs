@@ -108,7 +108,7 @@ pub fn rows() -> Vec<Row> {
         // No fence is pending.
         post("/v1/admin/fence-skip", "break", Key, Home, reason).answers(409),
         post("/v1/admin/forget", "admin", Key, Nowhere, forget),
-        post("/v1/admin/pool", "admin", AllKeys, Home, order),
+        post("/v1/admin/pool", "admin", AllKeys, Nowhere, order),
         post("/v1/admin/drain", "admin", AllKeys, Everywhere, json!({ "owner": "w-drain" })),
         get("/v1/top", "read", Entries, Nowhere),
         get("/v1/history", "read", Key, Nowhere),

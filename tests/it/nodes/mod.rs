@@ -13,6 +13,7 @@ mod home;
 mod overload;
 pub mod pair;
 mod policy_keys;
+mod pool_orders;
 mod pools;
 mod rules;
 mod scale;

@@ -64,6 +64,12 @@ balance = true
 rejoin_window = "1m"
 
 [[policy]]
+prefix = "guarded/"
+pool = "guarded"
+lock_delay = "6s"
+mass_failure_within = "30s"
+
+[[policy]]
 prefix = "lazy/"
 pool = "lazy"
 balance = true

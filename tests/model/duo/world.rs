@@ -231,7 +231,12 @@ impl World {
                 self.call(model, KEY, number, named(ask, number));
             }
             Action::Tell => {
-                let over = SessionOver { session: DIGEST, cause: "over".into(), actor: None };
+                let over = SessionOver {
+                    session: DIGEST,
+                    cause: "over".into(),
+                    is_lost: false,
+                    actor: None,
+                };
                 self.step(model, KEY, Input::SessionOver(over));
             }
             Action::Commit(which) => {

@@ -161,7 +161,12 @@ impl World {
             }
             Action::GoOn => self.go_on(model, proof),
             Action::Tell(at) => {
-                let over = SessionOver { session: DIGEST, cause: "over".into(), actor: None };
+                let over = SessionOver {
+                    session: DIGEST,
+                    cause: "over".into(),
+                    is_lost: false,
+                    actor: None,
+                };
                 self.step(model, at, KEY, Input::SessionOver(over));
             }
             _ => unreachable!("not about the session"),

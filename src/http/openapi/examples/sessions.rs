@@ -14,8 +14,6 @@ use crate::api::{
 /// The digest of a session that keeps no lease, and that of shards/17, shards/18 and shards/19 under their tokens.
 const NO_LEASES: &str = "0000000000000000";
 const THREE_LEASES: &str = "0e0fe71c8afad51e";
-/// When an operator ordered something, in milliseconds since 1970.
-const ORDERED_MS: u64 = 1_795_766_400_000;
 /// The session of worker-2.
 const OTHER: &str = "8c1f2e3d4a5b69788796a5b4c3d2e1f0";
 const OTHER_ID: &str = "8c1f2e3d4a5b69788796a5b4c3d2e1f0f1e2d3c4b5a697887960514233241506";
@@ -140,7 +138,7 @@ fn looks() -> Vec<Call> {
     let pools = Pools { pools: vec![pool.clone()] };
     let reason = "the network is being repaired";
     let order = |action| json!({ "pool": POOL, "action": action, "reason": reason });
-    let said = OrderedBy { by: "127.0.0.1".into(), reason: reason.into(), at_ms: ORDERED_MS };
+    let said = OrderedBy { by: "127.0.0.1".into(), reason: reason.into(), at: TIME.into() };
     let sessions = Sessions { sessions: vec![member(three_leases())], next: None };
     vec![
         Call::plain(["get_session", "member"], "A member of a pool", member(three_leases())),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::{
     api::NodeCounts,
     lease::{Moment, NodeState, Nonce},
-    manager::{FailedFences, FailingCheck, NodeView, StuckKeys, UnevenPool},
+    manager::{FailedFences, FailingCheck, GuardedPool, NodeView, StuckKeys, UnevenPool},
     store::Health,
     telemetry::{audit::LostLines, recent::SpansSummary},
 };
@@ -26,6 +26,8 @@ pub struct Facts {
     /// The checks that fail whose sessions the caller may see, and how many there are beside them.
     pub checks: (Vec<FailingCheck>, usize),
     pub pools: Vec<UnevenPool>,
+    /// The pools whose guards against mass failures stand.
+    pub guarded: Vec<GuardedPool>,
     pub nodes: Vec<NodeView>,
     /// Addresses of more than one living node.
     pub shared_addresses: BTreeSet<Box<str>>,

@@ -4,7 +4,10 @@ use super::{Facts, LISTED, attention};
 use crate::{
     api::Attention,
     lease::{Key, KeyState, Moment, NodeRecord, NodeState, Nonce, Owner, Token, View},
-    manager::{FailedFence, FailedFences, FailingCheck, NodeView, StuckKey, StuckKeys, UnevenPool},
+    manager::{
+        FailedFence, FailedFences, FailingCheck, GuardedPool, NodeView, StuckKey, StuckKeys,
+        UnevenPool,
+    },
     store::Health,
     telemetry::{audit::LostLines, recent::SpansSummary},
 };
@@ -25,6 +28,7 @@ fn quiet() -> Facts {
         stuck: StuckKeys::default(),
         checks: (Vec::new(), 0),
         pools: Vec::new(),
+        guarded: Vec::new(),
         nodes: vec![node("http://a", NodeState::Alive, 1)],
         shared_addresses: BTreeSet::new(),
         other_rules: BTreeSet::new(),
@@ -214,6 +218,16 @@ fn a_pool_may_be_out_of_balance_for_a_minute() {
         ("pool-uneven", Some("shards"), Some(4))
     );
     assert_eq!(one.for_ms, Some(61_000));
+}
+
+#[test]
+fn a_guard_against_a_mass_failure_is_critical() {
+    let guarded = vec![GuardedPool { pool: "shards".into(), members: 20, left: 12, for_ms: 9 }];
+    let one = only(&Facts { guarded, ..quiet() });
+    assert_eq!(
+        (&*one.kind, &*one.severity, one.pool.as_deref(), one.for_ms),
+        ("pool-guarded", "critical", Some("shards"), Some(9))
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::{
     api::Attention,
     http::status::quoted::{argument, quoted},
     lease::KeyState,
-    manager::{FailedFence, FailingCheck, StuckKey, UnevenPool},
+    manager::{FailedFence, FailingCheck, GuardedPool, StuckKey, UnevenPool},
 };
 
 /// A pool may be out of balance for this long.
@@ -24,6 +24,7 @@ pub fn attention(facts: &Facts) -> Vec<Attention> {
     found.extend(more_fences(facts));
     found.extend(facts.stuck.listed.iter().map(|key| stuck(facts, key)));
     found.extend(hidden_stuck(facts));
+    found.extend(facts.guarded.iter().map(guarded));
     let uneven = facts.pools.iter().filter(|pool| facts.now.since(pool.since) > UNEVEN);
     found.extend(uneven.map(|pool| out_of_balance(facts, pool)));
     found.extend(facts.checks.0.iter().map(|one| check(facts, one)));
@@ -149,6 +150,20 @@ fn hidden_stuck(facts: &Facts) -> Option<Attention> {
     let says = format!("{keys} although callers wait at this node");
     let entry = of_node("free-with-waiters", CRITICAL, says);
     (others > 0).then_some(Attention { count: Some(others as u64), ..entry })
+}
+
+fn guarded(GuardedPool { pool, members, left, for_ms }: &GuardedPool) -> Attention {
+    let says = format!(
+        "the pool {pool:?} lost many of its {members} members at once, and has {left} now: they get no more than their \
+         former shares"
+    );
+    let help = format!("tenure pools {0}; tenure pool end-guard {0} --reason …", argument(pool));
+    Attention {
+        help: Some(help),
+        pool: Some(pool.to_string()),
+        for_ms: Some(*for_ms),
+        ..of_store("pool-guarded", CRITICAL, says)
+    }
 }
 
 fn out_of_balance(

@@ -187,7 +187,12 @@ fn kept() -> (World, Who) {
 }
 
 fn over() -> Input<Who> {
-    Input::SessionOver(SessionOver { session: SESSION, cause: "expired".into(), actor: None })
+    Input::SessionOver(SessionOver {
+        session: SESSION,
+        cause: "expired".into(),
+        is_lost: false,
+        actor: None,
+    })
 }
 
 #[test]

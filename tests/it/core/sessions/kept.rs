@@ -239,7 +239,8 @@ fn a_grant_that_lands_after_the_tombstone_ends_when_the_lease_is_told() {
 #[test]
 fn the_end_of_another_session_ends_nothing() {
     let (mut duo, _) = Duo::kept(session_ref());
-    let over = SessionOver { session: Nonce(1), cause: "expired".into(), actor: None };
+    let over =
+        SessionOver { session: Nonce(1), cause: "expired".into(), is_lost: false, actor: None };
     duo.key.input(Input::SessionOver(over));
     assert!(duo.key.flight.is_none());
     duo.key.done(revoke_immediately());

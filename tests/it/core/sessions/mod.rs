@@ -121,7 +121,12 @@ impl Duo {
     }
 
     fn tell(&mut self) {
-        let over = SessionOver { session: DIGEST, cause: "its ttl ran out".into(), actor: None };
+        let over = SessionOver {
+            session: DIGEST,
+            cause: "its ttl ran out".into(),
+            is_lost: false,
+            actor: None,
+        };
         self.key.input(Input::SessionOver(over));
     }
 

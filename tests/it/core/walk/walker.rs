@@ -159,6 +159,7 @@ impl Walker {
         self.bench.input(Input::SessionOver(SessionOver {
             session,
             cause: "expired".into(),
+            is_lost: true,
             actor: None,
         }));
     }

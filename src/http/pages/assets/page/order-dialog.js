@@ -13,7 +13,7 @@ import { capital, shown } from "./text.js";
  */
 export function order(name, subject, { again } = {}) {
   const { label, fields, path, body, told } = ORDERS[name];
-  const title = `${label} ${shown(subject.key ?? subject.owner)}?`;
+  const title = `${label} ${shown(subject.key ?? subject.owner ?? subject.pool)}?`;
   const voids = h("ul", { class: "voids", id: "order-voids" });
   const sure = h("label", { class: "box", hidden: true }, h("input", { type: "checkbox", name: "sure" }), h("span"));
   const token = tokenField();

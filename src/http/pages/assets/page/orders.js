@@ -121,6 +121,24 @@ export const ORDERS = {
   },
 };
 
+/** The orders for a pool: what each is called, what it does, and whether it fits. */
+const OF_POOLS = {
+  freeze: ["Freeze", ({ frozen }) => !frozen, "No key changes its member. Keys that come free stay without an owner, unless their last owner comes back."],
+  thaw: ["Thaw", ({ frozen }) => frozen, "Free keys are granted again, and the pool is balanced as its policy says."],
+  rebalance: ["Rebalance", ({ balance, frozen, guard, members }) => balance && !frozen && !guard && members.length > 1, "Members are asked at once for all leases beyond their shares, however young these are."],
+  "end-guard": ["End the guard", ({ guard }) => guard, "The members that are left take all keys, however many that are for each."],
+};
+for (const [action, [label, fits, does]] of Object.entries(OF_POOLS)) {
+  ORDERS[`pool-${action}`] = {
+    label, path: "/v1/admin/pool", fields: [REASON],
+    verb: () => "admin", key: () => "",
+    fits,
+    voids: ({ pool }) => [`Pool ${name(pool)}: ${does}`, "The order holds at every coordinator, until the one that ends it."],
+    body: ({ pool }, { reason }) => ({ pool, action, reason }),
+    told: () => "The order is durable.",
+  };
+}
+
 /** The key that an order needs a right to. */
 export const keyOf = (order, subject) => (order.key ? order.key(subject) : subject.key);
 

@@ -2,6 +2,10 @@
 
 import { get } from "./api.js";
 import { badge, h, redraw, say, text } from "./dom.js";
+import { order } from "./order-dialog.js";
+import { ORDERS } from "./orders.js";
+import { person } from "./person.js";
+import { may } from "./rights.js";
 import { repeat } from "./repeat.js";
 import { link } from "./route.js";
 import { count, grouped, host } from "./text.js";
@@ -20,7 +24,7 @@ function bar({ held, share }, widest) {
 
 function member(one, widest) {
   const states = [
-    one.draining && badge("draining", "warn"), one.set_aside && badge("takes none", "warn"), one.unready && badge("not ready", "warn"), one.replaced && badge("replaced by a newer session", "warn"),
+    one.draining && badge("draining", "warn"), one.cordoned && badge("cordoned", "warn"), one.set_aside && badge("takes none", "warn"), one.unready && badge("not ready", "warn"), one.replaced && badge("replaced by a newer session", "warn"),
     one.handovers > 0 && badge(`${count(one.handovers, "lease", "leases")} to hand over`, "warn"),
     one.held < one.share && !one.set_aside && h("span", { class: "quiet" }, `${grouped(one.share - one.held)} to come`),
   ];
@@ -31,7 +35,27 @@ function member(one, widest) {
     h("span", { class: "quiet" }, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.version !== null && ` · version ${one.version}`, one.node && ` · ${host(one.node)}`, " ", states));
 }
 
-function pool(one) {
+const OF_POOLS = Object.keys(ORDERS).filter((one) => one.startsWith("pool-"));
+
+/** What keeps the keys of a pool from moving as they otherwise would, each with its author and reason. */
+function heldBack(one) {
+  const said = ({ by, reason }) => `by ${by}: ${reason}`;
+  const lines = [
+    one.frozen && `Frozen, ${said(one.frozen)}`,
+    one.guard && `It lost many of its ${grouped(one.guard.members)} members at once. The others get no more than their former shares, until fewer than ${grouped(one.guard.least)} are missing.`,
+    one.rebalancing && "It is being rebalanced.",
+    ...one.cordoned.slice(0, MOST).map((each) => `${each.owner} is cordoned, ${said(each)}`),
+    ...one.paused.slice(0, MOST).map((each) => `${each.key} is paused, ${said(each)}`),
+  ].filter(Boolean);
+  return lines.length > 0 && h("ul", { class: "voids" }, lines.map((line) => h("li", { class: "text" }, text(line))));
+}
+
+function pool(one, again) {
+  async function give(name) {
+    await order(name, one);
+    again();
+  }
+  const fit = may(person(), "admin", "") ? OF_POOLS.filter((name) => ORDERS[name].fits(one)) : [];
   const members = [...one.members].sort((a, b) => a.owner.localeCompare(b.owner, "en", { numeric: true }));
   const widest = Math.max(...members.map(({ held, share }) => Math.max(held, share)), 1);
   const moves = members.reduce((sum, { handovers }) => sum + handovers, 0);
@@ -40,8 +64,11 @@ function pool(one) {
     : `${count(one.keys, "key", "keys")}, ${grouped(one.free)} without an owner${one.kept > 0 ? ` (${grouped(one.kept)} kept for a member that went)` : ""}, ${count(members.length, "member", "members")}`;
   return h("section", { class: "pool", "aria-label": `Pool ${one.pool}` },
     h("h2", {}, text(one.pool), " ", one.balance ? badge("balanced", "plain") : h("span", { class: "quiet" }, "not balanced"), " ",
+      one.frozen && badge("frozen", "warn"), one.guard && badge("mass failure", "warn"), one.rebalancing && badge("rebalancing", "warn"),
       moves > 0 && badge(`${count(moves, "move", "moves")} pending`, "warn")),
+    heldBack(one),
     h("p", { class: "quiet" }, keys, " · ", h("a", { href: link("leases", { pool: one.pool }) }, "its leases")),
+    h("div", { class: "tools" }, fit.map((name) => h("button", { type: "button", "data-order": name, onclick: () => give(name) }, `${ORDERS[name].label}…`))),
     h("ul", { class: "members" }, members.slice(0, MOST).map((each) => member(each, widest))),
     members.length > MOST && h("p", { class: "quiet" }, `and ${grouped(members.length - MOST)} more: tenure pools ${one.pool}`));
 }
@@ -57,7 +84,7 @@ export function open(query) {
       say(says, query.pool ? "" : "A bar is what a member holds; the mark on it is its share.");
       // Those with members first.
       const sorted = [...wanted].sort((a, b) => (b.members.length > 0) - (a.members.length > 0));
-      redraw(list, JSON.stringify(sorted), () => (sorted.length ? sorted.map(pool) : h("p", { class: "quiet" }, "There is no such pool.")));
+      redraw(list, JSON.stringify(sorted), () => (sorted.length ? sorted.map((each) => pool(each, () => loop.now())) : h("p", { class: "quiet" }, "There is no such pool.")));
     } catch (error) {
       if (!signal.aborted) say(says, `Not up to date: ${error.message}`);
     }
