@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use futures_util::future::join_all;
 use tenure::{
-    lease::{Key, Revoke, Token},
+    lease::{Key, PoolOrder, Revoke, Token},
     manager::AcquireOne,
 };
 
@@ -35,13 +35,37 @@ pub async fn order(me: Rc<Worker>) {
             45..=59 => drop(me.call(Op::Check, "", &Ask::Pin(key)).await),
             60..=74 => drop(me.call(Op::Check, "", &Ask::Unpin(key)).await),
             75..=89 => drop(me.call(Op::Check, "", &Ask::Handover(key)).await),
-            90..=94 => drop(me.call(Op::Check, "", &Ask::SkipFences(key)).await),
+            90..=91 => drop(me.call(Op::Check, "", &Ask::SkipFences(key)).await),
+            92..=94 => order_pool(&me, key).await,
             _ => {
                 let of = me.draw(|chance| super::dice::Dice::index(chance, me.arena.plan.workers));
                 let ask = Ask::DrainOwner(run::owner(of));
                 drop(me.call(Op::Check, "", &ask).await);
             }
         }
+    }
+}
+
+/// Orders something for the pool, and a while later the opposite.
+async fn order_pool(me: &Worker, key: Key) {
+    let of = me.draw(|chance| super::dice::Dice::index(chance, me.arena.plan.workers));
+    let owner = run::owner(of);
+    let orders = match me.draw(|chance| super::dice::Dice::between(chance, 0, 3)) {
+        0 => [PoolOrder::Freeze, PoolOrder::Thaw],
+        1 => [PoolOrder::Cordon(owner.clone()), PoolOrder::Uncordon(owner)],
+        2 if key.as_str().starts_with("p/") => {
+            [PoolOrder::Pause(key.clone()), PoolOrder::Resume(key)]
+        }
+        _ => [PoolOrder::Rebalance, PoolOrder::EndGuard],
+    };
+    for order in orders {
+        for _ in 0..60 {
+            match me.call(Op::Check, "", &Ask::OrderPool(order.clone())).await.got {
+                Ok(Got::Ordered | Got::No(_)) => break,
+                _ => me.sleep(100, 500).await,
+            }
+        }
+        me.sleep(500, 3_000).await;
     }
 }
 

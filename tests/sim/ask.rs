@@ -2,7 +2,8 @@
 
 use tenure::{
     lease::{
-        Announced, Grant, Heartbeat, Key, Owner, Release, Revoke, SessionId, SessionSpec, Transfer,
+        Announced, Grant, Heartbeat, Key, Owner, PoolOrder, Release, Revoke, SessionId,
+        SessionSpec, Transfer,
     },
     manager::{
         AcquireAny, AcquireError, AcquireOne, AdminError, Alive, Asked, CallError, HolderError,
@@ -29,6 +30,8 @@ pub enum Ask {
     Unpin(Key),
     SkipFences(Key),
     DrainOwner(Owner),
+    /// Something for the pool.
+    OrderPool(PoolOrder),
     Handover(Key),
     /// The token of whoever holds the key.
     Holder(Key),
@@ -175,6 +178,9 @@ impl Ask {
             Self::Unpin(key) => drop(manager.unpin(&key, "sim", "admin", asked).await?),
             Self::SkipFences(key) => {
                 drop(manager.skip_fences(&key, "sim", "admin", asked).await?);
+            }
+            Self::OrderPool(order) => {
+                manager.order_pool("pool", &order, ("sim", "admin"), asked).await?;
             }
             Self::DrainOwner(owner) => drop(manager.drain_owner(&owner, "admin", asked).await?),
             Self::Handover(key) => {

@@ -64,7 +64,7 @@ function pool(one, again) {
     : `${count(one.keys, "key", "keys")}, ${grouped(one.free)} without an owner${one.kept > 0 ? ` (${grouped(one.kept)} kept for a member that went)` : ""}, ${count(members.length, "member", "members")}`;
   return h("section", { class: "pool", "aria-label": `Pool ${one.pool}` },
     h("h2", {}, text(one.pool), " ", one.balance ? badge("balanced", "plain") : h("span", { class: "quiet" }, "not balanced"), " ",
-      one.frozen && badge("frozen", "warn"), one.guard && badge("mass failure", "warn"), one.rebalancing && badge("rebalancing", "warn"),
+      one.frozen && badge("frozen", "warn"), " ", one.guard && badge("mass failure", "warn"), " ", one.rebalancing && badge("rebalancing", "warn"), " ",
       moves > 0 && badge(`${count(moves, "move", "moves")} pending`, "warn")),
     heldBack(one),
     h("p", { class: "quiet" }, keys, " · ", h("a", { href: link("leases", { pool: one.pool }) }, "its leases")),
