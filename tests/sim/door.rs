@@ -59,11 +59,7 @@ impl Door {
                 let received = self.manager.now();
                 self.any(any, forwarded, received).await.unwrap_or_else(|problem| problem.got)
             }
-            Ask::Holder(_)
-            | Ask::DrainOwner(_)
-            | Ask::OrderPool(_)
-            | Ask::Open(..)
-            | Ask::Part(_) => {
+            Ask::Holder(_) | Ask::DrainOwner(_) | Ask::Open(..) | Ask::Part(_) => {
                 let received = self.manager.now();
                 ask.act(&self.manager, received.into()).await.unwrap_or_else(|problem| problem.got)
             }

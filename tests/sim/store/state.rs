@@ -334,11 +334,14 @@ impl Data {
     }
 }
 
-/// A line of the history for a change; those of sessions tell their end alone.
+/// A line of the history for a change. Those of sessions tell their end alone, and those of pools nothing.
 fn told(committed: &Committed, record: &Record, sent: u64) -> Option<Event> {
     let Change { kind, seq, owner, token, previous, session, .. } = &committed.change;
     if let Some(session) = committed.key.session() {
         return kind.ends_tenure().then(|| Event::Tombstone { session: session.to_string() });
+    }
+    if committed.key.is_internal() {
+        return None;
     }
     let (owner, token) = match previous {
         Some((owner, token)) if kind.ends_tenure() => (Some(owner), *token),
