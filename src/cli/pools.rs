@@ -9,7 +9,7 @@ use super::{
 };
 use crate::client::{PlannedMove, Pool, PoolMember, PoolPlan};
 
-const POOLS: [&str; 6] = ["POOL", "BALANCE", "KEYS", "FREE", "KEPT", "MEMBERS"];
+const POOLS: [&str; 7] = ["POOL", "BALANCE", "KEYS", "FREE", "KEPT", "MEMBERS", "ORDERS"];
 const MEMBERS: [&str; 10] = [
     "SESSION",
     "OWNER",
@@ -86,7 +86,22 @@ fn row(pool: &Pool) -> Vec<String> {
         count(pool.free),
         count(pool.kept),
         pool.members.len().to_string(),
+        orders(pool),
     ]
+}
+
+/// The orders that stand, in a few words.
+fn orders(pool: &Pool) -> String {
+    let counted = |count: usize, what: &str| (count > 0).then(|| format!("{count} {what}"));
+    let all = [
+        pool.frozen.as_ref().map(|_| "frozen".to_owned()),
+        pool.guard.as_ref().map(|_| "guard".to_owned()),
+        pool.rebalancing.then(|| "rebalancing".to_owned()),
+        counted(pool.cordoned.len(), "cordoned"),
+        counted(pool.paused.len(), "paused"),
+    ];
+    let all: Vec<String> = all.into_iter().flatten().collect();
+    if all.is_empty() { dash() } else { all.join(", ") }
 }
 
 fn member(member: &PoolMember) -> Vec<String> {

@@ -45,6 +45,10 @@ impl Manager {
             let detail = format!("is {key:?}, which does not belong to the pool {pool}");
             return Err(Invalid { field: "key", detail }.into());
         }
+        if *order == PoolOrder::Rebalance && !self.coordinator.policy_table().balances(pool) {
+            let detail = format!("is rebalance, but no policy of the pool {pool} sets balance");
+            return Err(Invalid { field: "action", detail }.into());
+        }
         let (key, asked) = (Key::of_pool(pool), asked.into());
         // Two orders wait for each other: each has an owner of its own.
         let name = self.coordinator.entropy.nonce().to_string();
@@ -69,14 +73,19 @@ impl Manager {
         })?;
         if !fits {
             let detail = format!(
-                "is one order too many: all of a pool need {MAX_VALUE_BYTES} bytes at most"
+                "finds no room: the orders of a pool may take up {MAX_VALUE_BYTES} bytes, so end one of them first"
             );
             return Err(Invalid { field: "action", detail }.into());
         }
         if changed {
-            tracing::info!(pool, ?order, by, reason, "an order for the pool is stored");
+            tracing::info!(pool, %order, by, reason, "an order for the pool is stored");
         }
         self.coordinator.pools.obey(pool, controls, self.now());
+        // Calls that already stand in queues must not be granted what the order keeps from them.
+        let looked_again = self.coordinator.pools.looked_again(pool);
+        if tokio::time::timeout(PATIENCE, looked_again).await.is_err() {
+            tracing::warn!(pool, "some calls still wait for keys as before the order");
+        }
         Ok(())
     }
 

@@ -189,6 +189,17 @@ impl Manager {
         table.pools().into_iter().filter_map(uneven).collect()
     }
 
+    /// The frozen pools that have keys without an owner, with how many, and the time since the order in milliseconds.
+    pub(crate) fn frozen_pools(&self) -> Vec<(Arc<str>, usize, u64)> {
+        let frozen = |pool: Arc<str>| {
+            let since_ms = self.coordinator.pools.controls(&pool).frozen.as_ref()?.at_ms;
+            let view = self.coordinator.pools.view(&pool, self.now())?;
+            let for_ms = self.wall_ms().saturating_sub(since_ms);
+            (view.free > 0).then_some((pool, view.free, for_ms))
+        };
+        self.coordinator.policy_table().pools().into_iter().filter_map(frozen).collect()
+    }
+
     /// The pools whose guards against mass failures stand, with the time since then in milliseconds.
     pub(crate) fn guarded_pools(&self) -> Vec<GuardedPool> {
         let guarded = |pool: Arc<str>| {

@@ -1,6 +1,7 @@
 //! Pools that do not move as they otherwise would: by order of an operator, or after a mass failure.
 //!
-//! Guarantees: in a frozen pool, no fair call is granted a key but by the owner that held it last. A member of a cordoned
+//! Guarantees: in a frozen pool, a fair call is granted only keys that its owner held last, and those that were handed
+//! over because that was asked for: before the freeze, or by a drain. A member of a cordoned
 //! owner is granted no further key, and no fair call is granted a paused one. While a guard stands, no member gets more
 //! than the share that it had before.
 //!
@@ -10,7 +11,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     fact::By,
-    pool::{Joined, Pool},
+    pool::{Joined, Place, Pool},
 };
 use crate::{
     clock::HashMap,
@@ -26,6 +27,8 @@ pub struct Limits<'a> {
     guard: Option<&'a Guard>,
     /// In a frozen pool: for each owner, the keys that nobody holds and that it held last.
     former: HashMap<&'a Owner, usize>,
+    /// In a frozen pool: the keys that are being handed over, or were.
+    passed_on: usize,
 }
 
 pub fn say_guarded(pool: &str, guard: &Guard) {
@@ -47,7 +50,8 @@ impl Limits<'_> {
             return held;
         }
         if self.controls.frozen.is_some() {
-            return held + self.former.get(&joined.owner).copied().unwrap_or(0);
+            let former = self.former.get(&joined.owner).copied().unwrap_or(0);
+            return held + former + self.passed_on;
         }
         self.guard.map_or(usize::MAX, |guard| guard.share(joined.weight).max(held))
     }
@@ -60,14 +64,16 @@ impl Pool {
     }
 
     pub fn limits(&self) -> Limits<'_> {
-        let mut former = HashMap::default();
+        let (mut former, mut passed_on) = (HashMap::default(), 0);
         if self.controls.frozen.is_some() {
+            passed_on = self.handed_over.len()
+                + self.counts.values().map(|count| count.asked).sum::<usize>();
             let free = self.keys.values().filter(|place| place.fact.by == By::Nobody);
             for owner in free.filter_map(|place| place.owner.as_deref()) {
                 *former.entry(owner).or_default() += 1;
             }
         }
-        Limits { controls: &self.controls, guard: self.guard(), former }
+        Limits { controls: &self.controls, guard: self.guard(), former, passed_on }
     }
 
     /// Whether no lease moves between members that stay.
@@ -77,7 +83,11 @@ impl Pool {
 
     /// Whether members that ask for their shares may be granted the key, unless they held it last.
     pub fn is_open_to_shares(&self, key: &Key) -> bool {
-        self.controls.frozen.is_none() && !self.controls.is_paused(key)
+        let passes_on = || {
+            let asked = |place: &Place| place.fact.asked;
+            self.handed_over.contains(key) || self.keys.get(key).is_some_and(asked)
+        };
+        !self.controls.is_paused(key) && (self.controls.frozen.is_none() || passes_on())
     }
 
     /// How many keys nobody holds, without those that are paused.

@@ -348,6 +348,27 @@ impl Pools {
     }
 }
 
+/// A call that waits for keys of a pool.
+struct Parked<'a> {
+    pools: &'a Pools,
+    name: &'a str,
+    opened: u64,
+}
+
+impl Drop for Parked<'_> {
+    fn drop(&mut self) {
+        self.pools.change(self.name, |pool| {
+            if let Some(count) = pool.parked.get_mut(&self.opened) {
+                *count -= 1;
+                if *count == 0 {
+                    pool.parked.remove(&self.opened);
+                }
+            }
+            pool.changed.send_modify(|count| *count += 1);
+        });
+    }
+}
+
 /// Places of a member that one call may fill.
 pub struct Reservation<'a> {
     pools: &'a Pools,
@@ -374,6 +395,7 @@ impl Reservation<'_> {
     /// Resolves when the member's share falls below what it holds and has reserved, when the counter that
     /// [`Pools::coming`] returned is no longer `opened`, or when the last free key that the call can take is gone.
     pub async fn lapsed(&self, opened: u64) {
+        let _parked = self.pools.park(self.name, opened);
         let Some(mut changes) = self.pools.changes(self.name) else { return };
         let stays = || {
             let fits = |pool: &mut Pool| {

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Pools, controlled};
+use super::{Parked, Pool, Pools, controlled};
 use crate::{
     actor::environment::Environment,
     clock::HashSet,
@@ -59,6 +59,20 @@ impl Pools {
         self.work.notify_one();
     }
 
+    pub(super) fn park<'a>(&'a self, name: &'a str, opened: u64) -> Parked<'a> {
+        self.change(name, |pool| *pool.parked.entry(opened).or_default() += 1);
+        Parked { pools: self, name, opened }
+    }
+
+    /// Resolves when every call at this node that waited for keys of the pool has looked again which of them it may be
+    /// granted.
+    pub async fn looked_again(&self, name: &str) {
+        let Some(mut changes) = self.changes(name) else { return };
+        let opened = self.change(name, |pool| pool.opened()).unwrap_or_default();
+        let waits = |pool: &mut Pool| pool.parked.range(..opened).next().is_some();
+        while self.change(name, waits).unwrap_or(false) && changes.changed().await.is_ok() {}
+    }
+
     /// A session ended by itself. If it was a member, the pool may have lost many of them.
     pub(super) fn lost(&self, environment: &Environment, digest: Nonce) {
         let mut state = self.state();
@@ -92,7 +106,7 @@ impl Pools {
     #[must_use]
     pub fn guard_orders(&self) -> BTreeMap<Box<str>, PoolOrder> {
         let state = self.state();
-        let order = |pool: &super::Pool| match (&pool.losses.noticed, &pool.controls.guard) {
+        let order = |pool: &Pool| match (&pool.losses.noticed, &pool.controls.guard) {
             (Some(guard), None) => Some(PoolOrder::Guard(guard.clone())),
             _ => pool.is_guard_over().then_some(PoolOrder::EndGuard),
         };

@@ -93,6 +93,10 @@ pub struct Pool {
     /// How often a key became free, or its holder was asked for it.
     opened: u64,
     pub changed: watch::Sender<u64>,
+    /// Keys that were handed over because that was asked for, and that nobody was granted since.
+    pub handed_over: HashSet<Key>,
+    /// The calls that wait for keys, by how often a key had been opened when each began to wait.
+    pub parked: BTreeMap<u64, usize>,
     /// Since when leases must move, and how many.
     pub uneven: Option<(Moment, usize)>,
     /// What operators ordered, and whether a guard stands.
@@ -119,6 +123,8 @@ impl Default for Pool {
             standings: HashMap::default(),
             opened: 0,
             changed: watch::Sender::new(0),
+            handed_over: HashSet::default(),
+            parked: BTreeMap::new(),
             uneven: None,
             controls: Arc::default(),
             rebalancing: None,
@@ -169,6 +175,9 @@ impl Pool {
                 return;
             }
             place.owner = place.owner.or_else(|| known.owner.take());
+            if old.asked && fact.by == By::Nobody {
+                self.handed_over.insert(key.clone());
+            }
             self.count(old, -1);
             place.cooled = cooled;
             let state = |fact: Fact| (fact.by, fact.token, fact.shut);
@@ -184,6 +193,9 @@ impl Pool {
         if fact.by == By::Nobody || fact.asked {
             self.opened += 1;
         }
+        if fact.by != By::Nobody {
+            self.handed_over.remove(key);
+        }
         self.count(fact, 1);
         self.keys.insert(key.clone(), place);
         self.moved();
@@ -194,6 +206,7 @@ impl Pool {
         let gone = |place: &&Place| place.fact.by == By::Nobody && place.fact.token <= token;
         if let Some(fact) = self.keys.get(key).filter(gone).map(|place| place.fact) {
             self.keys.remove(key);
+            self.handed_over.remove(key);
             self.count(fact, -1);
             self.moved();
         }
@@ -254,6 +267,7 @@ impl Pool {
             .map(|(key, _)| key.clone())
             .collect();
         for key in gone {
+            self.handed_over.remove(&key);
             if let Some(place) = self.keys.remove(&key) {
                 self.count(place.fact, -1);
             }

@@ -89,6 +89,8 @@ async fn facts(app: &App, caller: &Caller, counted: Option<&CountedKeys>) -> Fac
     let sees = |check: &FailingCheck| reads_all || caller.is_own(&check.owner);
     let mut pools = manager.uneven_pools();
     pools.retain(|pool| caller.reads_pool(app, &pool.pool));
+    let mut frozen = manager.frozen_pools();
+    frozen.retain(|(pool, ..)| caller.reads_pool(app, pool));
     let mut guarded = manager.guarded_pools();
     guarded.retain(|pool| caller.reads_pool(app, &pool.pool));
     let expired = Cause::of_kind(ChangeKind::Expired).index();
@@ -103,6 +105,7 @@ async fn facts(app: &App, caller: &Caller, counted: Option<&CountedKeys>) -> Fac
         checks: manager.failing_checks(sees, LISTED),
         pools,
         guarded,
+        frozen,
         nodes: manager.nodes(),
         shared_addresses: manager.shared_addresses(),
         other_rules: manager.nodes_with_other_rules(),

@@ -5,7 +5,7 @@
 //!
 //! Does not guarantee: that an order applies everywhere at the same moment. A node applies it when it has read it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
@@ -96,6 +96,22 @@ pub enum PoolOrder {
     Guard(Guard),
     /// Ends [`Self::Guard`].
     EndGuard,
+}
+
+impl fmt::Display for PoolOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Freeze => f.write_str("freeze"),
+            Self::Thaw => f.write_str("thaw"),
+            Self::Cordon(owner) => write!(f, "cordon {owner}"),
+            Self::Uncordon(owner) => write!(f, "uncordon {owner}"),
+            Self::Pause(key) => write!(f, "pause {key}"),
+            Self::Resume(key) => write!(f, "resume {key}"),
+            Self::Rebalance => f.write_str("rebalance"),
+            Self::Guard(guard) => write!(f, "guard the rest of {} members", guard.members),
+            Self::EndGuard => f.write_str("end-guard"),
+        }
+    }
 }
 
 impl PoolControls {

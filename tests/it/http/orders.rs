@@ -162,6 +162,62 @@ async fn a_paused_key_is_handed_over_and_goes_to_no_member() {
     eventually("it is held again", async || held(&workers) == 10).await;
 }
 
+/// A call that stands in the queue of a key leaves it before the order that forbids the key is answered.
+#[tokio::test]
+async fn who_waits_for_a_key_is_not_granted_it_after_an_order() {
+    for action in ["pause", "cordon"] {
+        let server = Server::configured(POLICY);
+        let x = join(&server, "x").await;
+        let of_x = fair(&server, "x", &x, json!({ "keys": shards(1) })).await;
+        assert_eq!(of_x.len(), 1, "it is the only key");
+        let y = join(&server, "y").await;
+        let key = of_x[0].key.clone();
+        server.post(&format!("/v1/sessions/{}/drain", x.id), &json!({})).await.ok();
+        let wait = json!({
+            "owner": "y", "session": y.id, "count": "fair", "pool": "shards", "wait_ms": 3_000,
+        });
+        let waiting = server.park("/v1/acquire-any", &wait).await;
+        eventually("it stands in the queue", async || server.lease(&key).await["waiters"] == 1)
+            .await;
+        let more = if action == "pause" { json!({ "key": key }) } else { json!({ "owner": "y" }) };
+        order(&server, action, more).await;
+        let body = json!({ "key": key, "lease_id": of_x[0].lease_id });
+        server.post("/v1/transfer", &body).await.ok();
+        assert_eq!(server.lease(&key).await["state"], "free", "{action}");
+        drop(waiting);
+    }
+}
+
+/// A freeze does not leave a key without an owner that was asked for before.
+#[tokio::test]
+async fn what_is_being_handed_over_goes_to_its_next_member_in_a_frozen_pool() {
+    let server = Server::configured(POLICY);
+    let (x, y) = (join(&server, "x").await, join(&server, "y").await);
+    let of_x = fair(&server, "x", &x, json!({ "keys": shards(6) })).await;
+    let of_y = fair(&server, "y", &y, json!({ "keys": shards(6) })).await;
+    assert_eq!((of_x.len(), of_y.len()), (3, 3));
+    server.post(&format!("/v1/sessions/{}/drain", x.id), &json!({})).await.ok();
+    eventually("all is asked for", async || {
+        member(&server.get("/v1/pools/shards").await.ok(), "x")["handovers"] == 3
+    })
+    .await;
+    order(&server, "freeze", json!({})).await;
+    for lease in &of_x[..2] {
+        let body = json!({ "key": lease.key, "lease_id": lease.lease_id });
+        server.post("/v1/transfer", &body).await.ok();
+    }
+    let mut passed_on = 0;
+    while passed_on < 2 {
+        let wait = json!({ "pool": "shards", "wait_ms": 5_000 });
+        passed_on += fair(&server, "y", &y, wait).await.len();
+    }
+    server.release(&of_y[0]).await;
+    assert!(
+        fair(&server, "y", &y, json!({ "pool": "shards" })).await.is_empty(),
+        "this was not asked for"
+    );
+}
+
 #[tokio::test]
 async fn a_rebalance_is_exact_and_waits_for_no_age() {
     let server = Server::configured_in(POLICY, &[("TENURE_TEST_MIN_AGE_MS", "60000")]);
@@ -209,6 +265,9 @@ async fn an_order_that_is_not_valid_names_the_field() {
     assert_eq!(refused.problem(400, "malformed-request")["field"], "action");
     let unknown = body("freeze", &json!({ "pool": "other" }));
     server.post("/v1/admin/pool", &unknown).await.problem(404, "unknown-pool");
+    let still = Server::configured(&POLICY.replace("balance = true", "balance = false"));
+    let refused = still.post("/v1/admin/pool", &body("rebalance", &json!({}))).await;
+    assert_eq!(refused.problem(400, "invalid-field")["field"], "action");
     // The orders of one pool have a bounded length.
     let mut refused = None;
     for n in 0..100 {

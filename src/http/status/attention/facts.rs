@@ -2,7 +2,7 @@
 //!
 //! The facts have been filtered by the rights of the caller. What it may not read is only counted.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     api::NodeCounts,
@@ -26,6 +26,8 @@ pub struct Facts {
     /// The checks that fail whose sessions the caller may see, and how many there are beside them.
     pub checks: (Vec<FailingCheck>, usize),
     pub pools: Vec<UnevenPool>,
+    /// The frozen pools that have keys without an owner: how many, and for how long in milliseconds they are frozen.
+    pub frozen: Vec<(Arc<str>, usize, u64)>,
     /// The pools whose guards against mass failures stand.
     pub guarded: Vec<GuardedPool>,
     pub nodes: Vec<NodeView>,

@@ -29,6 +29,7 @@ fn quiet() -> Facts {
         checks: (Vec::new(), 0),
         pools: Vec::new(),
         guarded: Vec::new(),
+        frozen: Vec::new(),
         nodes: vec![node("http://a", NodeState::Alive, 1)],
         shared_addresses: BTreeSet::new(),
         other_rules: BTreeSet::new(),
@@ -218,6 +219,15 @@ fn a_pool_may_be_out_of_balance_for_a_minute() {
         ("pool-uneven", Some("shards"), Some(4))
     );
     assert_eq!(one.for_ms, Some(61_000));
+}
+
+#[test]
+fn a_frozen_pool_with_keys_that_nobody_holds_is_named() {
+    let one = only(&Facts { frozen: vec![("shards".into(), 3, 7)], ..quiet() });
+    assert_eq!(
+        (&*one.kind, &*one.severity, one.count, one.for_ms),
+        ("pool-frozen", "warning", Some(3), Some(7))
+    );
 }
 
 #[test]

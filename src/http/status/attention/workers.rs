@@ -1,6 +1,6 @@
 //! Keys, pools and sessions.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     entry::{CRITICAL, WARNING, count, of_node, of_store},
@@ -25,6 +25,7 @@ pub fn attention(facts: &Facts) -> Vec<Attention> {
     found.extend(facts.stuck.listed.iter().map(|key| stuck(facts, key)));
     found.extend(hidden_stuck(facts));
     found.extend(facts.guarded.iter().map(guarded));
+    found.extend(facts.frozen.iter().map(frozen));
     let uneven = facts.pools.iter().filter(|pool| facts.now.since(pool.since) > UNEVEN);
     found.extend(uneven.map(|pool| out_of_balance(facts, pool)));
     found.extend(facts.checks.0.iter().map(|one| check(facts, one)));
@@ -163,6 +164,18 @@ fn guarded(GuardedPool { pool, members, left, for_ms }: &GuardedPool) -> Attenti
         pool: Some(pool.to_string()),
         for_ms: Some(*for_ms),
         ..of_store("pool-guarded", CRITICAL, says)
+    }
+}
+
+fn frozen((pool, free, for_ms): &(Arc<str>, usize, u64)) -> Attention {
+    let keys = count(*free, "key", "keys");
+    let says = format!("the pool {pool:?} is frozen, and {keys} without an owner stay without one");
+    Attention {
+        help: Some(format!("tenure pool thaw {} --reason …", argument(pool))),
+        pool: Some(pool.to_string()),
+        count: Some(*free as u64),
+        for_ms: Some(*for_ms),
+        ..of_store("pool-frozen", WARNING, says)
     }
 }
 
