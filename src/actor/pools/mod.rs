@@ -317,12 +317,19 @@ impl Pools {
     }
 
     /// The keys in whose queues a call should wait: those that nobody holds, which may be shut, and those whose holders
-    /// were asked for them. If keys are named, only those among them. The number is how often a key was added to these;
-    /// pass it to [`Reservation::lapsed`], which resolves when there is another one.
+    /// were asked for them. If keys are named, only those among them. Keep [`Parked`] while the call stands in these
+    /// queues, and pass it to [`Reservation::lapsed`].
     #[must_use]
-    pub fn coming(&self, name: &str, digest: Nonce, named: &[Key]) -> (Vec<Key>, u64) {
-        let state = self.state();
-        let Some(pool) = state.pools.get(name) else { return (named.to_vec(), 0) };
+    pub fn coming<'a>(
+        &'a self,
+        name: &'a str,
+        digest: Nonce,
+        named: &[Key],
+    ) -> (Vec<Key>, Parked<'a>) {
+        let parked = |opened| Parked { pools: self, name, opened };
+        let mut state = self.state();
+        let Some(pool) = state.pools.get_mut(name) else { return (named.to_vec(), parked(0)) };
+        *pool.parked.entry(pool.opened()).or_default() += 1;
         let keys = if named.is_empty() {
             let mut keys = pool.unheld();
             keys.extend(pool.coming(digest));
@@ -333,7 +340,7 @@ impl Pools {
             };
             named.iter().filter(coming).cloned().collect()
         };
-        (keys, pool.opened())
+        (keys, parked(pool.opened()))
     }
 
     /// A call at this node was granted a key under a session. The feed has not reported it yet.
@@ -348,10 +355,11 @@ impl Pools {
     }
 }
 
-/// A call that waits for keys of a pool.
-struct Parked<'a> {
+/// A call that stands in the queues of keys of a pool. An order that forbids it a key is answered when it has left them.
+pub struct Parked<'a> {
     pools: &'a Pools,
     name: &'a str,
+    /// How often a key had been opened when it chose the keys.
     opened: u64,
 }
 
@@ -392,10 +400,10 @@ impl Reservation<'_> {
         self.pools.change(self.name, |pool| pool.give_back(self.digest, places));
     }
 
-    /// Resolves when the member's share falls below what it holds and has reserved, when the counter that
-    /// [`Pools::coming`] returned is no longer `opened`, or when the last free key that the call can take is gone.
-    pub async fn lapsed(&self, opened: u64) {
-        let _parked = self.pools.park(self.name, opened);
+    /// Resolves when the member's share falls below what it holds and has reserved, when there are other keys to wait
+    /// for than those that [`Pools::coming`] returned, or when the last free key that the call can take is gone.
+    pub async fn lapsed(&self, parked: &Parked<'_>) {
+        let opened = parked.opened;
         let Some(mut changes) = self.pools.changes(self.name) else { return };
         let stays = || {
             let fits = |pool: &mut Pool| {

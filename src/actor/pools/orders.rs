@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Parked, Pool, Pools, controlled};
+use super::{Pool, Pools, controlled};
 use crate::{
     actor::environment::Environment,
     clock::HashSet,
@@ -59,13 +59,8 @@ impl Pools {
         self.work.notify_one();
     }
 
-    pub(super) fn park<'a>(&'a self, name: &'a str, opened: u64) -> Parked<'a> {
-        self.change(name, |pool| *pool.parked.entry(opened).or_default() += 1);
-        Parked { pools: self, name, opened }
-    }
-
-    /// Resolves when every call at this node that waited for keys of the pool has looked again which of them it may be
-    /// granted.
+    /// Resolves when every call at this node that stands in queues of keys of the pool has left them, and has looked again
+    /// which of them it may be granted.
     pub async fn looked_again(&self, name: &str) {
         let Some(mut changes) = self.changes(name) else { return };
         let opened = self.change(name, |pool| pool.opened()).unwrap_or_default();

@@ -215,11 +215,11 @@ impl Member<'_> {
         until: Moment,
         counts: Availability,
     ) -> Result<Filled, AcquireError> {
-        let (keys, opened) = self.pools().coming(self.pool, self.session, self.named);
+        let (keys, parked) = self.pools().coming(self.pool, self.session, self.named);
         let keys = self.allowed(keys);
         let left = Cell::new(false);
         let leave = async {
-            places.lapsed(opened).await;
+            places.lapsed(&parked).await;
             left.set(true);
         };
         match self.call.park(&keys, until, leave).await? {

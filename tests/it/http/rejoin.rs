@@ -111,9 +111,13 @@ async fn a_member_takes_its_keys_from_its_former_session() {
     // The former session is no member any more, and holds nothing.
     let none = fair(&server, "a", &former, of_pool()).await;
     assert_eq!((&none["code"], &none["share"]), (&json!("none-available"), &json!(0)), "{none}");
-    let beat = server.post(&format!("/v1/sessions/{}/heartbeat", former.id), &json!({})).await.ok();
-    assert_eq!(beat["leases"]["count"], 0);
-    assert_eq!(beat["notices"], json!([{ "type": "replaced" }]));
+    eventually("it knows that it lost all", async || {
+        let beat = format!("/v1/sessions/{}/heartbeat", former.id);
+        let beat = server.post(&beat, &json!({})).await.ok();
+        assert_eq!(beat["notices"], json!([{ "type": "replaced" }]));
+        beat["leases"]["count"] == 0
+    })
+    .await;
     for (key, token) in of_b {
         assert_eq!(server.lease(&key).await["token"], token, "nothing else moved");
     }
