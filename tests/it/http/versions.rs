@@ -33,10 +33,11 @@ async fn fair(server: &Server, owner: &str, session: &Session) -> Value {
     server.post("/v1/acquire-any", &body).await.json()
 }
 
+/// What the pool says of a member; null while the server does not know it.
 async fn member(server: &Server, session: &Session) -> Value {
     let pool = server.get("/v1/pools/shards").await.ok();
     let members = pool["members"].as_array().expect("members");
-    members.iter().find(|it| it["session"] == session.digest.as_str()).expect("a member").clone()
+    members.iter().find(|it| it["session"] == session.digest.as_str()).cloned().unwrap_or_default()
 }
 
 #[tokio::test]
@@ -175,11 +176,6 @@ async fn one_small_member_of_a_new_version_leaves_the_rest_to_the_others() {
     assert_eq!(fair(&server, "old", &old).await["grants"].as_array().expect("some").len(), 35);
     // A newer member that leaves takes nothing, and is no measure for those that stay.
     let server = server.kill().restart();
-    eventually("its members are read", async || {
-        let pool = server.get("/v1/pools/shards").await.ok();
-        pool["members"].as_array().is_some_and(|members| members.len() == 2)
-    })
-    .await;
     eventually("both are known", async || member(&server, &old).await["share"] == 35).await;
     server.post(&format!("/v1/sessions/{}/drain", new.id), &json!({})).await.ok();
     eventually("all are for the other", async || member(&server, &old).await["share"] == KEYS)
