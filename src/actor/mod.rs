@@ -60,6 +60,7 @@ pub use runtime::{
     followers::{Ear, Followers, MAX_FOLLOWED, News},
     registry::{Registry, Unreachable},
     stuck::Stuck,
+    tasks::supervise,
     topics::Topics,
     watch,
 };

@@ -8,17 +8,19 @@
 
 use std::{sync::Arc, time::Duration};
 
+use futures_util::future::join_all;
+
 use super::{
     AdminError, Asked, CallError, HolderError, Invalid, MAX_REASON_BYTES, MAX_VALUE_BYTES, Manager,
     admin::check_text, error::AcquireError,
 };
-use crate::lease::{Acquire, Key, Owner, PoolControls, PoolOrder, Release, Said};
+use crate::lease::{Acquire, Key, Moment, Owner, PoolControls, PoolOrder, Release, Said, Token};
 
 /// How long a node that died while it stored an order keeps others from storing theirs.
 const TTL_MS: u64 = 5_000;
 /// How long an order waits for others.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The pause before a guard that could not be stored is tried again, and between two looks at guards.
+/// The pause before guards that could not be stored are tried again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Who orders guards, and why.
 const GUARDIAN: &str = "tenure";
@@ -49,38 +51,19 @@ impl Manager {
             let detail = format!("is rebalance, but no policy of the pool {pool} sets balance");
             return Err(Invalid { field: "action", detail }.into());
         }
-        let (key, asked) = (Key::of_pool(pool), asked.into());
-        // Two orders wait for each other: each has an owner of its own.
-        let name = self.coordinator.entropy.nonce().to_string();
-        let Ok(owner) = Owner::new(&name) else { return Err(CallError::Unexpected.into()) };
-        let acquire = self.request(&owner, TTL_MS);
-        let acquire = Acquire { wait_until: Some(self.now() + PATIENCE), ..acquire };
-        let grant = self.own(&key, acquire, asked).await.map_err(|error| match error {
-            AcquireError::Call(error) => error,
-            _ => CallError::Busy,
-        })?;
-        let mut controls = PoolControls::of_value(grant.view.value.as_deref());
-        let at_ms = self.coordinator.clock.wall_ms();
-        let changed =
-            controls.carry_out(order, Said { by: by.into(), reason: reason.into(), at_ms });
-        let value = controls.to_value();
-        let fits = value.len() <= MAX_VALUE_BYTES;
-        let value = (changed && fits).then_some(value);
-        let release = Release { lease_id: grant.lease_id, value: value.map(Into::into) };
-        self.release(key.as_str(), release, asked).await.map_err(|error| match error {
-            HolderError::Call(error) => error,
-            _ => CallError::Lapsed,
-        })?;
-        if !fits {
-            let detail = format!(
-                "finds no room: the orders of a pool may take up {MAX_VALUE_BYTES} bytes, so end one of them first"
-            );
-            return Err(Invalid { field: "action", detail }.into());
-        }
-        if changed {
-            tracing::info!(pool, %order, by, reason, "an order for the pool is stored");
-        }
-        self.coordinator.pools.obey(pool, controls, self.now());
+        let said =
+            Said { by: by.into(), reason: reason.into(), at_ms: self.coordinator.clock.wall_ms() };
+        let (asked, until) = (asked.into(), self.now() + PATIENCE);
+        let (stored, controls) = loop {
+            match self.store_order(pool, order, &said, until, asked).await? {
+                Some(stored) => break stored,
+                // Whoever asked waits no longer.
+                None if self.now() >= until => return Err(CallError::Busy.into()),
+                None => {}
+            }
+        };
+        tracing::info!(pool, %order, by, reason, "an order for the pool stands");
+        self.coordinator.pools.obey(pool, (stored, true), controls, self.now());
         // Calls that already stand in queues must not be granted what the order keeps from them.
         let looked_again = self.coordinator.pools.looked_again(pool);
         if tokio::time::timeout(PATIENCE, looked_again).await.is_err() {
@@ -89,33 +72,95 @@ impl Manager {
         Ok(())
     }
 
+    /// Carries an order out in the record of the pool. Returns the token under which the orders stand, or `None`: the
+    /// tenure of the record ended before that was stored.
+    async fn store_order(
+        &self,
+        pool: &str,
+        order: &PoolOrder,
+        said: &Said,
+        until: Moment,
+        asked: Asked,
+    ) -> Result<Option<(Token, PoolControls)>, AdminError> {
+        let key = Key::of_pool(pool);
+        // Two orders wait for each other: each has an owner of its own.
+        let name = self.coordinator.entropy.nonce().to_string();
+        let Ok(owner) = Owner::new(&name) else { return Err(CallError::Unexpected.into()) };
+        let acquire = Acquire { wait_until: Some(until), ..self.request(&owner, TTL_MS) };
+        let grant = self.own(&key, acquire, asked).await.map_err(|error| match error {
+            AcquireError::Call(error) => error,
+            _ => CallError::Busy,
+        })?;
+        let carried_out = carry_out(order, said, grant.view.value.as_deref());
+        let value = carried_out.as_ref().ok().and_then(|(_, value)| value.as_deref());
+        let is_stored = self.coordinator.protocol.an_order_is_stored_before_its_answer();
+        let value = value.filter(|_| is_stored);
+        let release = Release { lease_id: grant.lease_id, value: value.map(Into::into) };
+        let released = match self.release(key.as_str(), release, asked).await {
+            Ok(released) => released,
+            Err(HolderError::Call(error)) => return Err(error.into()),
+            Err(_) => false,
+        };
+        let (controls, _) = carried_out?;
+        Ok(released.then_some((grant.view.token, controls)))
+    }
+
     /// What operators ordered for a pool, as far as this node knows.
     #[must_use]
     pub fn controls(&self, pool: &str) -> Arc<PoolControls> {
         self.coordinator.pools.controls(pool)
     }
 
-    /// Stores guards against mass failures, and ends them, for as long as the coordinator runs.
+    /// Stores guards against mass failures, and ends them, until the coordinator accepts no more work. Never returns.
     pub(super) async fn keep_guards(self: Arc<Self>) {
+        tokio::select! {
+            () = self.drained() => std::future::pending().await,
+            () = self.guard_pools() => {}
+        }
+    }
+
+    async fn guard_pools(&self) {
         loop {
-            tokio::select! {
-                () = self.coordinator.pools.guards_changed() => {}
-                () = self.drained() => return,
-            }
-            while self.store_guards().await.is_err() {
+            self.coordinator.pools.guards_changed().await;
+            while !self.store_guards().await {
                 tokio::time::sleep(PAUSE).await;
             }
         }
     }
 
-    async fn store_guards(&self) -> Result<(), AdminError> {
-        for (pool, order) in self.coordinator.pools.guard_orders() {
+    /// Stores each guard that must be stored. Returns whether that succeeded for all pools.
+    async fn store_guards(&self) -> bool {
+        let mut orders = self.coordinator.pools.guard_orders();
+        orders.retain(|pool, _| self.check_pool(pool).is_ok());
+        let stored = orders.into_iter().map(async |(pool, order)| {
             let reason = if order == PoolOrder::EndGuard { OVER } else { GUARDED };
             let stored = self.order_pool(&pool, &order, (reason, GUARDIAN), self.now()).await;
-            stored.inspect_err(|error| {
+            let said = |error: &AdminError| {
                 tracing::warn!(pool = &*pool, %error, "cannot store the guard of a pool; retrying");
-            })?;
-        }
-        Ok(())
+            };
+            stored.inspect_err(said).is_ok()
+        });
+        join_all(stored).await.into_iter().all(|stored| stored)
     }
+}
+
+/// Carries an order out. Returns the orders that stand then, and the value to store if they changed.
+fn carry_out(
+    order: &PoolOrder,
+    said: &Said,
+    stored: Option<&str>,
+) -> Result<(PoolControls, Option<String>), AdminError> {
+    let mut controls = PoolControls::of_value(stored)
+        .map_err(|error| CallError::Quarantined(error.to_string().into()))?;
+    if !controls.carry_out(order, said.clone()) {
+        return Ok((controls, None));
+    }
+    let value = controls.to_value();
+    if value.len() > MAX_VALUE_BYTES {
+        let detail = format!(
+            "finds no room: the orders of a pool may take up {MAX_VALUE_BYTES} bytes, so end one of them first"
+        );
+        return Err(Invalid { field: "action", detail }.into());
+    }
+    Ok((controls, Some(value)))
 }

@@ -124,6 +124,10 @@ pub enum Event {
     },
     /// A session's tombstone became durable.
     Tombstone { session: String },
+    /// What operators ordered for the pool became durable, as the value of its record.
+    Orders { value: Option<String> },
+    /// An order for the pool was acknowledged. `since`: when it was sent.
+    Ordered { order: String, since: u64 },
     /// A subscriber was told of a change (I4).
     Heard { subscriber: String, key: String, seq: u64, kind: String, token: u64 },
     /// A subscriber was told that it may have missed something (I4).

@@ -60,8 +60,14 @@ async fn order_pool(me: &Worker, key: Key) {
     };
     for order in orders {
         for _ in 0..60 {
+            let since = now();
             match me.call(Op::Check, "", &Ask::OrderPool(order.clone())).await.got {
-                Ok(Got::Ordered | Got::No(_)) => break,
+                Ok(Got::Ordered) => {
+                    let order = order.to_string();
+                    me.arena.log.push(now(), Event::Ordered { order, since });
+                    break;
+                }
+                Ok(Got::No(_)) => break,
                 _ => me.sleep(100, 500).await,
             }
         }

@@ -80,6 +80,7 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
         Mutant::FenceNotTakenOver => (keys("f/") || keys("g/")) && crashes(),
         Mutant::LockDelaySkipped => keys("d/"),
         Mutant::MinimumHoldCut => keys(HELD_LONG),
+        Mutant::OrderUnstored => plan.pool,
         Mutant::HandoverCutsPromises | Mutant::RevokeCutsPromises => {
             plan.admin_every < Duration::from_secs(5)
         }

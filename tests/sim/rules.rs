@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tenure::lease::PoolControls;
+
 use super::{
     history::{self, Event, Limits, Line, Report},
     plain::{HELD_LONG, MIN_HOLD},
@@ -149,6 +151,46 @@ fn check_blocked(lines: &[Line]) -> Vec<Breach> {
     breaches
 }
 
+/// An order for the pool that was acknowledged was stored meanwhile, or stood already.
+fn check_orders(lines: &[Line]) -> Vec<Breach> {
+    // What was stored, and when.
+    let mut stored = vec![(0, PoolControls::default())];
+    let mut breaches = Vec::new();
+    for line in lines {
+        match &line.event {
+            Event::Orders { value } => {
+                let controls = PoolControls::of_value(value.as_deref());
+                stored.push((line.t, controls.expect("it can be read")));
+            }
+            Event::Ordered { order, since } => {
+                let before = stored.iter().rposition(|(at, _)| at <= since).unwrap_or(0);
+                if !stored[before..].iter().any(|(_, controls)| stands(controls, order)) {
+                    let text =
+                        format!("{order:?}, sent at {since} ns, was not stored at {} ns", line.t);
+                    breaches.push(Breach { rule: "order", text });
+                }
+            }
+            _ => {}
+        }
+    }
+    breaches
+}
+
+/// Whether an order stands, as far as the others show it.
+fn stands(controls: &PoolControls, order: &str) -> bool {
+    match order.split_once(' ').unwrap_or((order, "")) {
+        ("freeze", _) => controls.frozen.is_some(),
+        ("thaw", _) => controls.frozen.is_none(),
+        ("cordon", owner) => controls.cordoned.contains_key(owner),
+        ("uncordon", owner) => !controls.cordoned.contains_key(owner),
+        ("pause", key) => controls.paused.contains_key(key),
+        ("resume", key) => !controls.paused.contains_key(key),
+        ("rebalance", _) => controls.rebalances > 0,
+        ("end-guard", _) => controls.guard.is_none(),
+        other => unreachable!("{other:?}"),
+    }
+}
+
 /// I4: what was committed since a subscriber began, or was told of a gap, is heard by it in the end.
 fn check_heard(lines: &[Line]) -> Vec<Breach> {
     let over = lines.last().map_or(0, |line| line.t);
@@ -199,6 +241,7 @@ pub fn judge(lines: Vec<Line>, blocks: bool) -> (Report, Vec<Breach>) {
     breaches.extend(check_held(&lines));
     if whole {
         breaches.extend(check_heard(&lines));
+        breaches.extend(check_orders(&lines));
         breaches.extend(blocks.then(|| check_blocked(&lines)).into_iter().flatten());
     }
     if !whole {

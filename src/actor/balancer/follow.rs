@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 
 use crate::{
     actor::coordinator::Coordinator,
-    lease::{Key, KeyState, Nonce, PoolControls},
+    lease::{Key, KeyState, Nonce, PoolControls, Token},
     store::{Found, Range, StoreError},
 };
 
@@ -57,12 +57,7 @@ async fn read_controls(coordinator: &Coordinator) -> Result<(), StoreError> {
     for pool in coordinator.pools.take_controls_due(&all) {
         let found = coordinator.store.read(&Key::of_pool(&pool)).await;
         match found {
-            Ok(found) => {
-                let record = found.as_ref().and_then(|found| found.record.as_ref().ok());
-                let value = record.and_then(|record| record.value.as_deref());
-                let controls = PoolControls::of_value(value);
-                coordinator.pools.obey(&pool, controls, coordinator.clock.now());
-            }
+            Ok(found) => obey(coordinator, &pool, found.as_ref()),
             Err(error) => {
                 coordinator.pools.controls_again(&pool);
                 read = Err(error);
@@ -70,6 +65,27 @@ async fn read_controls(coordinator: &Coordinator) -> Result<(), StoreError> {
         }
     }
     read
+}
+
+/// Follows what the record of a pool says. A record that cannot be read changes nothing.
+fn obey(coordinator: &Coordinator, pool: &str, found: Option<&Found>) {
+    let mut stored = (Token::default(), false);
+    let value = match found.map(|found| (found.revision, &found.record)) {
+        None => Ok(None),
+        Some((revision, Ok(record))) => {
+            stored = (record.token(revision), record.tenure.is_none());
+            Ok(record.value.as_deref())
+        }
+        Some((_, Err(error))) => Err(error.to_string()),
+    };
+    let controls =
+        value.and_then(|value| PoolControls::of_value(value).map_err(|error| error.to_string()));
+    match controls {
+        Ok(controls) => coordinator.pools.obey(pool, stored, controls, coordinator.clock.now()),
+        Err(error) => {
+            tracing::error!(pool, error, "cannot read the orders for a pool; the last ones hold");
+        }
+    }
 }
 
 /// Searches for every session that is alive.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{Pool, Pools, controlled};
+use super::{Pool, Pools, controlled, state::StoredAt};
 use crate::{
     actor::environment::Environment,
     clock::HashSet,
@@ -13,7 +13,8 @@ impl Pools {
     /// What operators ordered for a pool.
     #[must_use]
     pub fn controls(&self, pool: &str) -> Arc<PoolControls> {
-        self.state().controls.get(pool).cloned().unwrap_or_default()
+        let state = self.state();
+        state.controls.get(pool).map(|(_, controls)| controls.clone()).unwrap_or_default()
     }
 
     /// Whether a key is paused, and by whom.
@@ -44,12 +45,16 @@ impl Pools {
         }
     }
 
-    /// The orders for a pool were read, or were just written here.
-    pub fn obey(&self, pool: &str, controls: PoolControls, now: Moment) {
+    /// The orders for a pool were read, or were just stored here. Orders that were stored before those that this node
+    /// knows change nothing.
+    pub fn obey(&self, pool: &str, stored: StoredAt, controls: PoolControls, now: Moment) {
         let mut state = self.state();
+        if state.controls.get(pool).is_some_and(|(at, _)| *at > stored) {
+            return;
+        }
         let controls = Arc::new(controls);
-        let before = state.controls.insert(pool.into(), controls.clone());
-        if before.as_ref() == Some(&controls) {
+        let before = state.controls.insert(pool.into(), (stored, controls.clone()));
+        if before.as_ref().is_some_and(|(_, before)| *before == controls) {
             return;
         }
         if let Some(pool) = state.pools.get_mut(pool) {

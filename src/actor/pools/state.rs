@@ -11,6 +11,10 @@ use crate::{
     lease::{Announced, Nonce, PoolControls, Record, Token},
 };
 
+/// When orders were stored, in the sequence of the tenures of the pool's record: the token of the latest, and whether that
+/// tenure is over. It is stored at the end of a tenure.
+pub type StoredAt = (Token, bool);
+
 #[derive(Default)]
 pub struct PoolsState {
     pub pools: HashMap<Name, Pool>,
@@ -22,8 +26,8 @@ pub struct PoolsState {
     pub ended: Option<HashSet<Nonce>>,
     /// Sessions that a newer one of their owner replaced, and that were not told yet.
     pub replaced: HashSet<Nonce>,
-    /// What operators ordered for each pool, as far as it was read.
-    pub controls: HashMap<Box<str>, Arc<PoolControls>>,
+    /// What operators ordered for each pool, as far as it was read, and when it was stored.
+    pub controls: HashMap<Box<str>, (StoredAt, Arc<PoolControls>)>,
     /// The pools whose orders must be read; `None` if those of all pools must.
     pub controls_due: Option<HashSet<Box<str>>>,
     /// Whether all living sessions were searched for, or are being searched for.
@@ -34,7 +38,8 @@ impl PoolsState {
     pub fn join(&mut self, digest: Nonce, name: &str, joined: Joined) {
         let known = self.pools.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
-        let make = || Pool::new(self.controls.get(&*name).cloned().unwrap_or_default());
+        let controls = || self.controls.get(&*name).map(|(_, controls)| controls.clone());
+        let make = || Pool::new(controls().unwrap_or_default());
         let pool = self.pools.entry(name.clone()).or_insert_with(make);
         let replaced = pool.join(digest, joined);
         self.replaced.extend(replaced);

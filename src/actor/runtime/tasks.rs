@@ -6,11 +6,8 @@ use std::{future::Future, sync::Arc, time::Duration};
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Restarts a loop when it panics: without it the node would be as good as dead.
-pub(in crate::actor) fn supervise<T, F>(
-    subject: &Arc<T>,
-    task: &'static str,
-    body: impl Fn(Arc<T>) -> F + 'static,
-) where
+pub fn supervise<T, F>(subject: &Arc<T>, task: &'static str, body: impl Fn(Arc<T>) -> F + 'static)
+where
     T: 'static,
     F: Future<Output = ()> + 'static,
 {

@@ -96,7 +96,7 @@ impl Problem {
 
     pub fn unknown_pool(pool: &str, known: &[std::sync::Arc<str>]) -> Self {
         let detail = format!("no policy defines {pool:?}; the pools are {}", known.join(", "));
-        Self::of(Code::UnknownPool, detail)
+        Self { field: Some("pool".into()), ..Self::of(Code::UnknownPool, detail) }
     }
 
     /// `session` is the digest, which is not secret.

@@ -1,7 +1,8 @@
 //! What operators ordered for a pool, and the guard against a mass failure. All nodes follow it: it is the value of a
 //! record of the pool's own.
 //!
-//! Guarantees: an order that a later version wrote, and that this one does not know, does not hide the others.
+//! Guarantees: an order that a later version wrote, and that this one does not know, hides no other order and is kept. A
+//! value that cannot be read is never overwritten.
 //!
 //! Does not guarantee: that an order applies everywhere at the same moment. A node applies it when it has read it.
 
@@ -73,7 +74,15 @@ pub struct PoolControls {
     /// The guard against a mass failure, while it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guard: Option<Guard>,
+    /// What a later version wrote. It is kept.
+    #[serde(flatten)]
+    pub unknown: BTreeMap<Box<str>, serde_json::Value>,
 }
+
+/// The value of a record that holds no orders, which another program wrote.
+#[derive(Debug, thiserror::Error)]
+#[error("the orders stored for the pool cannot be read: {0}")]
+pub struct UnreadableOrders(#[from] serde_json::Error);
 
 /// An order for a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,10 +124,12 @@ impl fmt::Display for PoolOrder {
 }
 
 impl PoolControls {
-    /// What the value of a record says. A value that cannot be read says nothing.
-    #[must_use]
-    pub fn of_value(value: Option<&str>) -> Self {
-        value.and_then(|value| serde_json::from_str(value).ok()).unwrap_or_default()
+    /// What the value of a record says. A record without a value says nothing.
+    ///
+    /// # Errors
+    /// [`UnreadableOrders`].
+    pub fn of_value(value: Option<&str>) -> Result<Self, UnreadableOrders> {
+        Ok(value.map(serde_json::from_str).transpose()?.unwrap_or_default())
     }
 
     /// The value of the record.
@@ -188,7 +199,8 @@ mod tests {
             assert!(controls.carry_out(begin, said("a")) && !controls.carry_out(begin, said("b")));
         }
         assert_eq!(controls.frozen.as_ref().map(|said| &*said.by), Some("a"));
-        assert_eq!(PoolControls::of_value(Some(&controls.to_value())), controls);
+        let read = PoolControls::of_value(Some(&controls.to_value())).expect("orders");
+        assert_eq!(read, controls);
         for (_, end) in &pairs {
             assert!(controls.carry_out(end, said("a")) && !controls.carry_out(end, said("a")));
         }
@@ -197,12 +209,15 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_says_nothing_and_what_is_unknown_hides_nothing() {
-        for value in [None, Some(""), Some("x"), Some("[]")] {
-            assert_eq!(PoolControls::of_value(value), PoolControls::default());
+    fn what_is_unknown_hides_nothing_and_is_kept_and_what_cannot_be_read_is_an_error() {
+        assert_eq!(PoolControls::of_value(None).expect("nothing"), PoolControls::default());
+        for value in ["", "x", "7", r#"{"frozen":7}"#] {
+            assert!(PoolControls::of_value(Some(value)).is_err(), "{value}");
         }
-        let later = r#"{"frozen":{"by":"a","later":1},"later":{}}"#;
-        assert!(PoolControls::of_value(Some(later)).frozen.is_some());
+        let later = r#"{"frozen":{"by":"a"},"later":{"a":[1]}}"#;
+        let mut controls = PoolControls::of_value(Some(later)).expect("orders");
+        assert!(controls.frozen.is_some() && controls.carry_out(&PoolOrder::Thaw, said("b")));
+        assert_eq!(controls.to_value(), r#"{"rebalances":0,"later":{"a":[1]}}"#);
     }
 
     #[test]

@@ -7,4 +7,4 @@ mod controls;
 
 pub use announced::{Announced, MAX_VERSION_BYTES, compare_versions};
 pub use any_of::{CandidateOrder, arrange};
-pub use controls::{Guard, PoolControls, PoolOrder, Said};
+pub use controls::{Guard, PoolControls, PoolOrder, Said, UnreadableOrders};

@@ -18,6 +18,7 @@
 //! | R11 revival | `revival` |
 //! | R12 principals | `principal` |
 //! | I4 the stream of changes | `feed` |
+//! | orders for pools | `order` |
 //!
 //! Each rule is a pure function of [`Rules`]: facts in, decision out. The machine and the shell ask these functions, and
 //! nothing else asks about a [`Mutant`].
@@ -30,6 +31,7 @@ mod feed;
 mod fence;
 mod lock_delay;
 mod mutant;
+mod order;
 mod principal;
 mod promise;
 mod restart;

@@ -146,6 +146,8 @@ mutants! {
         SessionLeasesNotReread,
         /// R6: sessions and pool members whose end was hidden by a gap in the feed are not searched for.
         EndsNotSearchedAfterGap,
+        /// An order for a pool is acknowledged once the pool's record is leased for it, not when it is stored.
+        OrderUnstored,
         /// R7: a node promises before it has registered in the store's own record, so a raise of the epoch does not see
         /// it.
         PromiseUnregistered,

@@ -23,7 +23,7 @@ pub use thread::{StartError, Tenure};
 
 use super::{CallLimits, Manager, Parts, notify::Notifiers};
 use crate::{
-    actor::{Arbiters, Limits, NamedPlugin, Reach, Subscription},
+    actor::{Arbiters, Limits, NamedPlugin, Reach, Subscription, supervise},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
     lease::{Rules, is_loopback},
     plugin,
@@ -37,8 +37,6 @@ pub(crate) struct Engine {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: OpenStore,
     notifiers: Notifiers,
-    /// Stores guards of pools.
-    guards: tokio::task::JoinHandle<()>,
     remembering: tokio::task::JoinHandle<()>,
     patience: Duration,
 }
@@ -88,10 +86,10 @@ impl Engine {
         })
         .await?;
         let notifiers = Notifiers::start(manager.clone(), &url);
-        let guards = actix::spawn(manager.clone().keep_guards());
+        supervise(&manager, "guards of pools", |manager| manager.keep_guards());
         let remembering = actix::spawn(store.remembering());
         let patience = settings.server.shutdown_timeout;
-        Ok(Self { manager, metrics, store, notifiers, guards, remembering, patience })
+        Ok(Self { manager, metrics, store, notifiers, remembering, patience })
     }
 
     /// Puts other policies into effect, and the plugins that they name.
@@ -120,7 +118,6 @@ impl Engine {
         self.manager.close(self.patience).await;
         // From now on another process may open the store, so nothing more is promised.
         self.manager.promise_nothing();
-        self.guards.abort();
         self.remembering.abort();
         self.store.close().await;
     }

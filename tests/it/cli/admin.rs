@@ -35,3 +35,32 @@ fn a_drain_ends_all_that_an_owner_holds_but_what_is_pinned() {
     nobody.ok();
     assert!(nobody.err.contains("x holds nothing"), "{nobody:?}");
 }
+
+#[test]
+fn each_order_for_a_pool_holds_until_the_one_that_ends_it() {
+    let policy = "[[policy]]\nprefix = \"shards/\"\npool = \"shards\"\nbalance = true\n";
+    let (server, user) = (Server::configured(policy), User::new());
+    let pool = |arguments: &[&str]| {
+        let all = [&["pool"], arguments, &["--reason", "repair", "-o", "json"]].concat();
+        user.at(&server, &all)
+    };
+    let says = |arguments: &[&str], field: &str| pool(arguments).json()[field].clone();
+    let by = says(&["freeze", "shards"], "frozen");
+    assert_eq!((&by["reason"], &by["by"]), (&"repair".into(), &"127.0.0.1".into()));
+    assert_eq!(says(&["thaw", "shards"], "frozen"), serde_json::Value::Null);
+    assert_eq!(says(&["cordon", "shards", "w"], "cordoned")[0]["owner"], "w");
+    assert_eq!(says(&["pause", "shards", "shards/7"], "paused")[0]["key"], "shards/7");
+    let shown = user.at(&server, &["pools", "shards"]);
+    shown.ok();
+    for line in ["w is cordoned, by 127.0.0.1: repair", "shards/7 is paused, by 127.0.0.1: repair"]
+    {
+        assert!(shown.out.contains(line) || shown.err.contains(line), "{line}: {shown:?}");
+    }
+    assert_eq!(says(&["uncordon", "shards", "w"], "cordoned"), serde_json::json!([]));
+    assert_eq!(says(&["resume", "shards", "shards/7"], "paused"), serde_json::json!([]));
+    assert_eq!(says(&["rebalance", "shards"], "pool"), "shards");
+    assert_eq!(says(&["end-guard", "shards"], "guard"), serde_json::Value::Null);
+    pool(&["pause", "shards", "other/7"]).refused(64, "key");
+    pool(&["freeze", "nowhere"]).refused(66, "nowhere");
+    user.at(&server, &["pool", "freeze", "shards"]).refused(64, "--reason");
+}

@@ -255,6 +255,7 @@ async fn an_order_that_is_not_valid_names_the_field() {
         ("pause", json!({ "key": "other/1" }), "key"),
         ("cordon", json!({ "owner": "" }), "owner"),
         ("freeze", json!({ "reason": "" }), "reason"),
+        ("freeze", json!({ "reason": "  " }), "reason"),
         ("freeze", json!({ "reason": "r".repeat(257) }), "reason"),
     ] {
         let refused = server.post("/v1/admin/pool", &body(action, &more)).await;
@@ -264,7 +265,8 @@ async fn an_order_that_is_not_valid_names_the_field() {
     let refused = server.post("/v1/admin/pool", &body("melt", &json!({}))).await;
     assert_eq!(refused.problem(400, "malformed-request")["field"], "action");
     let unknown = body("freeze", &json!({ "pool": "other" }));
-    server.post("/v1/admin/pool", &unknown).await.problem(404, "unknown-pool");
+    let unknown = server.post("/v1/admin/pool", &unknown).await.problem(404, "unknown-pool");
+    assert_eq!(unknown["field"], "pool");
     let still = Server::configured(&POLICY.replace("balance = true", "balance = false"));
     let refused = still.post("/v1/admin/pool", &body("rebalance", &json!({}))).await;
     assert_eq!(refused.problem(400, "invalid-field")["field"], "action");

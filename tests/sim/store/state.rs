@@ -334,14 +334,16 @@ impl Data {
     }
 }
 
-/// A line of the history for a change. Those of sessions tell their end alone, and those of pools nothing.
+/// A line of the history for a change. Those of sessions tell their end alone, and those of pools what is ordered.
 fn told(committed: &Committed, record: &Record, sent: u64) -> Option<Event> {
     let Change { kind, seq, owner, token, previous, session, .. } = &committed.change;
     if let Some(session) = committed.key.session() {
         return kind.ends_tenure().then(|| Event::Tombstone { session: session.to_string() });
     }
     if committed.key.is_internal() {
-        return None;
+        let is_of_pool = committed.key == Key::of_pool("pool");
+        return is_of_pool
+            .then(|| Event::Orders { value: record.value.as_deref().map(str::to_owned) });
     }
     let (owner, token) = match previous {
         Some((owner, token)) if kind.ends_tenure() => (Some(owner), *token),
