@@ -112,6 +112,23 @@ pub enum PoolAction {
     EndGuard,
 }
 
+impl PoolAction {
+    /// Its name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Freeze => "freeze",
+            Self::Thaw => "thaw",
+            Self::Cordon => "cordon",
+            Self::Uncordon => "uncordon",
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Rebalance => "rebalance",
+            Self::EndGuard => "end-guard",
+        }
+    }
+}
+
 /// Body of `POST /v1/admin/pool`.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]

@@ -19,7 +19,7 @@ use crate::{
         peer::{FORWARDED_FOR, was_forwarded},
         percent::path_of,
     },
-    telemetry::audit::{Acting, AuditEntry, AuditEvent, AuditLog, Subject, bounded},
+    telemetry::audit::{Acting, AuditEntry, AuditEvent, AuditLog, Ordered, Subject, bounded},
 };
 
 /// The beginning of the paths of administrators' calls.
@@ -59,6 +59,9 @@ impl Recording {
         let extensions = request.extensions();
         if let Some(subject) = extensions.get::<Subject>() {
             line.about(subject);
+        }
+        if let Some(ordered) = extensions.get::<Ordered>() {
+            line.orders(ordered);
         }
         finish(&mut line, response);
         self.log.record(line);
@@ -132,6 +135,8 @@ fn entry(event: AuditEvent, request: &HttpRequest) -> AuditEntry {
         prefix: None,
         owner: None,
         pool: None,
+        action: None,
+        reason: None,
         code: None,
         status: None,
         forwarded_by: peer.filter(|_| was_forwarded(request)),
@@ -186,6 +191,7 @@ fn verb(method: &Method, path: &str) -> &'static str {
     match LAST.iter().find(|verb| **verb == last && !path.starts_with("/v1/leases/")) {
         Some(verb) => verb,
         None if READS.contains(&path) && is_read => "list",
+        None if path == "/v1/admin/pool" => "order",
         None if path == "/v1/sessions" => "open",
         None if path.starts_with("/v1/sessions/") && method == Method::DELETE => "close",
         None if is_read => "get",

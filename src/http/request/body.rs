@@ -17,7 +17,7 @@ use crate::http::{
     door::{self, BODY_TIMEOUT, Budget, Buffer, FREE, Seat},
     peer::Sealed,
 };
-use crate::telemetry::audit::Subject;
+use crate::telemetry::audit::{Ordered, Subject};
 
 /// The largest body of a call about one lease or one session, in bytes. It has room for a value of 16 KiB of which each
 /// byte is escaped, and as much again for the rest.
@@ -35,6 +35,11 @@ pub trait Bounded {
     /// What the audit log says that the call is about.
     fn subject(&self) -> Option<Subject> {
         None
+    }
+
+    /// What the audit log says that the call orders, and why.
+    fn ordered(&self) -> Ordered {
+        Ordered::default()
     }
 }
 
@@ -56,7 +61,9 @@ impl<T: Bounded + DeserializeOwned + 'static> FromRequest for Body<T> {
         read::<T, _>(request, payload, |request, bytes| {
             let body: T = parse(&bytes)?;
             if let Some(subject) = body.subject() {
-                request.extensions_mut().insert(subject);
+                let mut extensions = request.extensions_mut();
+                extensions.insert(subject);
+                extensions.insert(body.ordered());
             }
             Ok(Self(body, bytes))
         })

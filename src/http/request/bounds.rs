@@ -6,7 +6,7 @@ use crate::api::{
     ForgetBody, HeartbeatBody, PinBody, PoolOrderBody, ReleaseBody, RevokeBody, SessionBody,
     SessionDrainBody, TransferBody,
 };
-use crate::telemetry::audit::Subject;
+use crate::telemetry::audit::{Ordered, Subject};
 
 impl Bounded for AcquireBody {}
 impl Bounded for TransferBody {}
@@ -16,22 +16,37 @@ impl Bounded for SessionDrainBody {}
 
 /// Administrators' calls, which the audit log has.
 macro_rules! orders {
-    ($($body:ident $subject:ident $field:ident,)*) => {
+    ($($body:ident $subject:ident $field:ident $(because $reason:ident)? $(does $action:expr)?,)*) => {
         $(impl Bounded for $body {
             fn subject(&self) -> Option<Subject> {
                 Some(Subject::$subject(self.$field.clone()))
+            }
+
+            fn ordered(&self) -> Ordered {
+                Ordered {
+                    $(reason: Some(self.$reason.clone()),)?
+                    $(action: Some($action(self)),)?
+                    ..Ordered::default()
+                }
             }
         })*
     };
 }
 
 orders! {
-    RevokeBody Key key,
-    FenceSkipBody Key key,
+    RevokeBody Key key because reason,
+    FenceSkipBody Key key because reason,
     PinBody Key key,
-    ForgetBody Prefix prefix,
+    ForgetBody Prefix prefix because reason,
     DrainBody Owner owner,
-    PoolOrderBody Pool pool,
+    PoolOrderBody Pool pool because reason does ordered,
+}
+
+/// The order as a user would write it, such as `pause shards/7`.
+fn ordered(body: &PoolOrderBody) -> String {
+    let named = body.owner.as_deref().or(body.key.as_deref());
+    let action = body.action.as_str();
+    named.map_or_else(|| action.to_owned(), |named| format!("{action} {named}"))
 }
 
 impl Bounded for AcquireAnyBody {

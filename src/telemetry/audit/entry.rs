@@ -17,6 +17,14 @@ pub enum Subject {
     Pool(String),
 }
 
+/// What is ordered and why, where the path and the subject do not tell it. A handler's body puts it into the request's
+/// extensions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ordered {
+    pub action: Option<String>,
+    pub reason: Option<String>,
+}
+
 /// Why a call is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -48,6 +56,11 @@ pub struct AuditEntry {
     pub owner: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub action: Option<String>,
+    /// The reason that the caller gave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The code of the problem document.
     pub code: Option<&'static str>,
     /// The status of the answer. `None`: the caller left before there was one.
@@ -57,6 +70,12 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
+    /// Says what is ordered and why.
+    pub fn orders(&mut self, ordered: &Ordered) {
+        self.action = ordered.action.as_deref().map(bounded);
+        self.reason = ordered.reason.as_deref().map(bounded);
+    }
+
     /// Says what the call is about.
     pub fn about(&mut self, subject: &Subject) {
         match subject {

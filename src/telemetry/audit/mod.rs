@@ -20,7 +20,7 @@ mod trail;
 mod verify;
 
 pub use chain::{Head, NotAHead};
-pub use entry::{Acting, AuditEntry, AuditEvent, Subject, bounded};
+pub use entry::{Acting, AuditEntry, AuditEvent, Ordered, Subject, bounded};
 pub use log::{AuditLog, LostLines};
 pub use trail::AuditError;
 pub use verify::{ChainFault, Verified, verify};

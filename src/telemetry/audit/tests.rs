@@ -27,6 +27,8 @@ fn entry(key: &str) -> AuditEntry {
         prefix: None,
         owner: None,
         pool: None,
+        action: None,
+        reason: None,
         code: None,
         status: Some(200),
         forwarded_by: None,

@@ -116,6 +116,10 @@ async fn orders_and_reads(server: &Server) {
         ("revoke", json!({ "key": "k" })),
         ("drain", json!({ "owner": "w" })),
         ("forget", json!({ "prefix": "jobs/", "reason": "r" })),
+        (
+            "pool",
+            json!({ "pool": "default", "action": "cordon", "owner": "w", "reason": "repair" }),
+        ),
     ] {
         server.post(&format!("/v1/admin/{path}"), &body).await;
     }
@@ -140,7 +144,7 @@ async fn refusals_orders_and_reads_of_everything_are_recorded_and_nothing_secret
 
     refused_calls(&server, &beat).await;
     orders_and_reads(&server).await;
-    let lines = log.until(17).await;
+    let lines = log.until(18).await;
     let seen: Vec<_> = of(&lines, "refused")
         .iter()
         .map(|line| (line["status"].as_u64(), line["code"].as_str(), line["path"].as_str()))
@@ -156,7 +160,8 @@ async fn refusals_orders_and_reads_of_everything_are_recorded_and_nothing_secret
     let seen: Vec<_> = of(&lines, "change")
         .iter()
         .map(|line| {
-            let subject = ["key", "prefix", "owner"].iter().find_map(|name| line[name].as_str());
+            let subject =
+                ["key", "prefix", "owner", "pool"].iter().find_map(|name| line[name].as_str());
             (line["verb"].as_str(), subject, line["status"].as_u64(), line["code"].as_str())
         })
         .collect();
@@ -168,11 +173,16 @@ async fn refusals_orders_and_reads_of_everything_are_recorded_and_nothing_secret
         ("revoke", None, 400, Some("malformed-request")),
         ("drain", Some("w"), 200, None),
         ("forget", Some("jobs/"), 200, None),
+        ("order", Some("default"), 200, None),
     ];
     assert_eq!(
         seen,
         expected.map(|(verb, subject, status, code)| (Some(verb), subject, Some(status), code))
     );
+    let orders: Vec<_> = of(&lines, "change").iter().map(|line| line["action"].as_str()).collect();
+    assert_eq!(orders.last(), Some(&Some("cordon w")));
+    let reasons: Vec<_> = of(&lines, "change").iter().map(|line| line["reason"].as_str()).collect();
+    assert_eq!(reasons[2..], [Some("r"), Some("r"), None, None, Some("r"), Some("repair")]);
     let seen: Vec<_> = of(&lines, "read").iter().map(|line| line["path"].as_str()).collect();
     let expected = ["/v1/leases", "/v1/sessions", "/v1/nodes", "/v1/pools", "/v1/events"];
     assert_eq!(seen, expected.map(Some));
@@ -183,7 +193,7 @@ async fn refusals_orders_and_reads_of_everything_are_recorded_and_nothing_secret
     let text = fs::read_to_string(&log.path).expect("the log");
     let lease_id = grant.proof()["lease_id"].as_str().expect("an id").to_owned();
     assert!(!text.contains(&lease_id) && !text.contains(&session), "{text}");
-    assert_eq!(log.is_sound()["lines"], 17);
+    assert_eq!(log.is_sound()["lines"], 18);
 }
 
 #[tokio::test]
