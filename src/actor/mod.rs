@@ -50,7 +50,7 @@ pub use environment::{Observed, Promise};
 pub(crate) use lease::lease_actors;
 pub use mail::{AnyReceiver, AnyWait, Mail, Place, Reply, TracedCall, Vacated};
 pub use plugins::{NamedPlugin, PluginLimits, Plugins, Subscription};
-pub use pools::{DryRun, Joined, MemberView, PoolView, Pools, Reservation, Share};
+pub use pools::{DryRun, Joined, MemberView, PoolView, Pools, Reservation, Roster, Routed, Share};
 pub use quotas::{Claim, OverQuota, Places, Quota, Quotas, Standing};
 pub use runtime::{
     arbiters::{Arbiters, claim_this_thread},

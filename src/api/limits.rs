@@ -14,6 +14,8 @@ pub const MAX_BATCH: usize = 10_000;
 pub const DEFAULT_PAGE: usize = 100;
 /// The most leases or sessions on a page.
 pub const MAX_PAGE: usize = 1000;
+/// The most keys on a page of an assignment, and the number by default.
+pub const MAX_ASSIGNMENT: usize = 10_000;
 /// The number of rows of `/v1/top`, by default.
 pub const DEFAULT_ROWS: usize = 20;
 /// The most rows of `/v1/top`.

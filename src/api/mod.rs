@@ -23,6 +23,7 @@ mod acquire;
 #[cfg(feature = "server")]
 mod acquire_any;
 mod admin;
+mod assignment;
 #[cfg(feature = "server")]
 mod batch;
 #[cfg(feature = "server")]
@@ -58,6 +59,7 @@ pub use admin::{
     DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, PinBody, PoolAction, PoolOrderBody,
     RevokeBody, Revoked,
 };
+pub use assignment::{Assignment, Route, RouteState, RoutedMember};
 #[cfg(feature = "server")]
 pub use batch::{BatchBody, BatchRefs, Item, LeaseRef, Verdict, Verdicts};
 #[cfg(feature = "server")]
@@ -78,7 +80,8 @@ pub use pool::{
 pub use problem::Code;
 #[cfg(feature = "server")]
 pub use queries::{
-    EventsQuery, HistoryQuery, LeaseQuery, ListQuery, SeriesQuery, SessionsQuery, TopQuery,
+    AssignmentQuery, EventsQuery, HistoryQuery, LeaseQuery, ListQuery, RoutesQuery, SeriesQuery,
+    SessionsQuery, TopQuery,
 };
 #[cfg(feature = "server")]
 pub use service::{Info, Live, Ready};

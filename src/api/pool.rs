@@ -100,6 +100,9 @@ pub struct PoolMember {
     /// The version of the program that it runs; null if it did not say.
     #[serde(default)]
     pub version: Option<String>,
+    /// Where it serves its keys; null if it did not say.
+    #[serde(default)]
+    pub address: Option<String>,
     /// The URL of the session's home node; null if the answering node does not know it yet.
     #[serde(default)]
     pub node: Option<String>,

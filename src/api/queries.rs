@@ -90,6 +90,27 @@ pub struct EventsQuery {
     pub pace_ms: Option<u64>,
 }
 
+/// Query of `GET /v1/pools/{pool}/assignment`.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct AssignmentQuery {
+    /// The `next` of the previous page.
+    pub after: Option<String>,
+    /// The most keys of a page: 1 to 10 000, by default 10 000.
+    #[param(minimum = 1, maximum = 10000)]
+    pub limit: Option<usize>,
+}
+
+/// Query of `GET /v1/pools/{pool}/assignment/changes`.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub struct RoutesQuery {
+    /// The `cursor` of the assignment, or the id of the last event. Without it, the changes begin now.
+    pub after: Option<String>,
+}
+
 /// Query of `GET /v1/status/series`.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]

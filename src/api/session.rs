@@ -51,6 +51,9 @@ pub struct SessionBody {
     /// has members of two versions, keys that come free go to the newest one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// Where the member serves its keys, 0 to 256 bytes, such as `10.0.0.7:8080`. Routers are told it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// Whether the member takes leases, by default true. With false it has no share until a heartbeat says that it is
     /// ready.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,6 +91,8 @@ pub struct Session {
     pub capacity: Option<u32>,
     /// The version of the program that the member runs; null if it did not say.
     pub version: Option<String>,
+    /// Where the member serves its keys; null if it did not say.
+    pub address: Option<String>,
     /// Whether the member takes leases.
     pub ready: bool,
     /// The checks that must keep passing for the session to live.

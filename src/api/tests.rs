@@ -58,6 +58,7 @@ fn session() -> Session {
         weight: 1,
         capacity: None,
         version: None,
+        address: None,
         ready: true,
         checks: Vec::new(),
         leases: Some(leases),

@@ -51,6 +51,9 @@ pub struct WorkArgs {
     /// Version of the program: during an upgrade, keys that come free go to the members with the newest version
     #[arg(long, value_name = "VERSION", env = "TENURE_WORK_VERSION")]
     runs_version: Option<String>,
+    /// Where this member serves its keys, such as `10.0.0.7:8080`; routers are told it
+    #[arg(long, value_name = "ADDRESS", env = "TENURE_WORK_ADDRESS")]
+    address: Option<String>,
     /// On SIGTERM or SIGINT, hand the keys to other members even if the pool would keep them for this owner
     #[arg(long)]
     drain: bool,
@@ -105,10 +108,8 @@ impl WorkArgs {
             Some(capacity) => pool.capacity(usize::try_from(capacity).unwrap_or(usize::MAX)),
             None => pool,
         };
-        let pool = match self.runs_version {
-            Some(version) => pool.version(version),
-            None => pool,
-        };
+        let pool = self.runs_version.iter().fold(pool, WorkerPool::version);
+        let pool = self.address.iter().fold(pool, WorkerPool::address);
         let as_json = context.output.format.is_json();
         let work = Work {
             pool,

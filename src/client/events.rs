@@ -105,6 +105,8 @@ pub enum StreamItem {
 #[derive(Debug)]
 pub struct EventStream {
     client: Client,
+    /// What is followed: its path, without a query.
+    path: Vec<String>,
     filter: EventFilter,
     connection: Option<(Response, Parser)>,
     ready: VecDeque<Event>,
@@ -118,7 +120,7 @@ impl Client {
     /// The stream of events that pass the filter, from the filter's cursor or from now on.
     #[must_use]
     pub fn events(&self, filter: EventFilter) -> EventStream {
-        EventStream::new(self.clone(), filter)
+        EventStream::new(self.clone(), &["events"], filter)
     }
 
     /// One page of past events that pass the filter, from the filter's cursor on. The cursor `0` stands for the oldest
@@ -143,9 +145,11 @@ impl Client {
 }
 
 impl EventStream {
-    fn new(client: Client, filter: EventFilter) -> Self {
+    /// The stream at this path.
+    pub(super) fn new(client: Client, path: &[&str], filter: EventFilter) -> Self {
         let (connection, ready) = (None, VecDeque::new());
-        Self { client, filter, connection, ready, connected: false, pause: Duration::ZERO }
+        let path = path.iter().map(|&segment| segment.to_owned()).collect();
+        Self { client, path, filter, connection, ready, connected: false, pause: Duration::ZERO }
     }
 
     /// The next item. It is cancel-safe: dropping the future loses no event.
@@ -215,8 +219,9 @@ impl EventStream {
     /// Sends the request for events, and waits for the beginning of the answer for at most `patience`.
     async fn open(&self, patience: Duration) -> Result<Response, ClientError> {
         let EventFilter { prefix, owner, types, after } = self.filter.clone();
-        let call =
-            Call::get("events").query([("prefix", prefix), ("owner", owner), ("types", types)]);
+        let (first, rest) = self.path.split_first().map_or(("", &[][..]), |(a, b)| (a, b));
+        let call = rest.iter().fold(Call::get(first), |call, segment| call.segment(segment));
+        let call = call.query([("prefix", prefix), ("owner", owner), ("types", types)]);
         let server = self.client.servers.current().clone();
         let url = call.url(&server);
         // The whole request has no timeout, since the stream is endless.

@@ -80,6 +80,7 @@ mod leave;
 mod overload;
 mod pool;
 mod readiness;
+mod router;
 mod servers;
 mod session;
 mod session_state;
@@ -108,13 +109,14 @@ pub use hold::Hold;
 pub use lease::Lease;
 pub use leave::DrainHandle;
 pub use pool::{Done, Ended, Handover, Waiting, WorkerPool};
+pub use router::{Route, Router};
 pub use session::{Session, SessionOptions};
 
 pub use crate::api::{
-    AnyOrder as Order, Attention, CordonedOwner, Drained, Forgot, HealthCheck, Holdings, KeyCounts,
-    Measured, Node, NodeCounts, NodeStatus, Nodes, OrderedBy, PastTenure, PausedKey, PlannedMove,
-    Pool, PoolAction, PoolGuard, PoolMember, PoolOrderBody, PoolPlan, Pools, Released, Series,
-    SeriesPoint, Spans, Status, StoreStatus, Top, TopRow,
+    AnyOrder as Order, Assignment, Attention, CordonedOwner, Drained, Forgot, HealthCheck,
+    Holdings, KeyCounts, Measured, Node, NodeCounts, NodeStatus, Nodes, OrderedBy, PastTenure,
+    PausedKey, PlannedMove, Pool, PoolAction, PoolGuard, PoolMember, PoolOrderBody, PoolPlan,
+    Pools, Released, RouteState, Series, SeriesPoint, Spans, Status, StoreStatus, Top, TopRow,
     reading::{
         Alive, Check, Grant, Grants, History, LeaseView, Leases, Notice, Opened, Problem,
         Readiness, SessionAlive, SessionView, Sessions,

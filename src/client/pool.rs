@@ -127,6 +127,7 @@ pub struct WorkerPool {
     weight: u32,
     capacity: usize,
     version: Option<String>,
+    address: Option<String>,
     keys: Vec<String>,
     ttl: Duration,
     order: Order,
@@ -146,6 +147,7 @@ impl WorkerPool {
             weight: 1,
             capacity: usize::MAX,
             version: None,
+            address: None,
             keys: Vec::new(),
             ttl: Duration::from_secs(15),
             order: Order::Random,
@@ -177,6 +179,12 @@ impl WorkerPool {
     #[must_use]
     pub fn version(self, version: impl Into<String>) -> Self {
         Self { version: Some(version.into()), ..self }
+    }
+
+    /// Where it serves its keys, such as `10.0.0.7:8080`. [`Router`](super::Router)s are told it.
+    #[must_use]
+    pub fn address(self, address: impl Into<String>) -> Self {
+        Self { address: Some(address.into()), ..self }
     }
 
     /// The keys to take from; by default, all known keys of the pool.
@@ -279,10 +287,8 @@ impl Member {
                 Ok(capacity) => options.capacity(capacity),
                 Err(_) => options,
             };
-            let options = match &pool.version {
-                Some(version) => options.version(version),
-                None => options,
-            };
+            let options = pool.version.iter().fold(options, SessionOptions::version);
+            let options = pool.address.iter().fold(options, SessionOptions::address);
             tokio::select! {
                 biased;
                 () = asked_to_leave(&mut leave) => return Ok(None),

@@ -52,6 +52,7 @@ impl SessionOptions {
             weight: None,
             capacity: None,
             version: None,
+            address: None,
             ready: None,
             checks: Vec::new(),
         };
@@ -91,6 +92,13 @@ impl SessionOptions {
     #[must_use]
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.body.version = Some(version.into());
+        self
+    }
+
+    /// Where it serves its keys, such as `10.0.0.7:8080`. [`Router`](super::Router)s are told it.
+    #[must_use]
+    pub fn address(mut self, address: impl Into<String>) -> Self {
+        self.body.address = Some(address.into());
         self
     }
 

@@ -6,8 +6,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    Acquire, AcquireAny, Alive, Check, Client, ClientError, Grant, Grants, History, LeaseFilter,
-    LeaseView, Leases, Nodes, Pool, PoolPlan, Pools, Released, Series, Status, Top, TopFilter,
+    Acquire, AcquireAny, Alive, Assignment, Check, Client, ClientError, Grant, Grants, History,
+    LeaseFilter, LeaseView, Leases, Nodes, Pool, PoolPlan, Pools, Released, Series, Status, Top,
+    TopFilter,
     call::{ANSWER_TIMEOUT, Call},
 };
 use crate::api::{CheckBody, HeartbeatBody, ReleaseBody, TransferBody};
@@ -175,6 +176,19 @@ impl Client {
     pub async fn series(&self, fine: bool) -> Result<Series, ClientError> {
         let step = if fine { "5s" } else { "1m" };
         self.call(&Call::get("status/series").query([("step", Some(step.to_owned()))])).await
+    }
+
+    /// A page of the keys of a pool, each with its owner, from the `next` of the page before.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn assignment(
+        &self,
+        pool: &str,
+        after: Option<String>,
+    ) -> Result<Assignment, ClientError> {
+        let call = Call::get("pools").segment(pool).segment("assignment");
+        self.call(&call.query([("after", after)])).await
     }
 
     /// The keys, owners or pools that changed most.

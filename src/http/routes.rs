@@ -4,8 +4,8 @@ use actix_web::web;
 
 use super::{
     handlers::{
-        acquire, acquire_any, admin, events, heartbeats, leases, pools, releases, service,
-        sessions, status, stream,
+        acquire, acquire_any, admin, assignment, events, heartbeats, leases, pools, releases,
+        service, sessions, status, stream,
     },
     pages,
 };
@@ -82,6 +82,8 @@ resources! {
     "/v1/pools" get pools::list;
     "/v1/pools/{pool}" get pools::get;
     "/v1/pools/{pool}/plan" get pools::plan;
+    "/v1/pools/{pool}/assignment" get assignment::get;
+    "/v1/pools/{pool}/assignment/changes" get assignment::changes;
     "/v1/info" get service::info;
     "/v1/nodes" get service::nodes;
     "/v1/status" get status::status;

@@ -54,8 +54,8 @@ pub use policy::{
     TtlBounds,
 };
 pub use pool::{
-    Announced, CandidateOrder, Guard, MAX_VERSION_BYTES, PoolControls, PoolOrder, Said,
-    UnreadableOrders, arrange, balance, compare_versions,
+    Announced, CandidateOrder, Guard, MAX_ADDRESS_BYTES, MAX_VERSION_BYTES, PoolControls,
+    PoolOrder, Said, UnreadableOrders, arrange, balance, compare_versions,
 };
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,

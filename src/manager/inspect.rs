@@ -219,7 +219,7 @@ impl Manager {
         Ok(keys)
     }
 
-    fn scan(
+    pub(super) fn scan(
         &self,
         pool: Option<String>,
         prefix: &str,
@@ -276,7 +276,7 @@ impl Manager {
 }
 
 /// Reads the records of some keys, in byte order, page by page.
-struct Scan {
+pub(super) struct Scan {
     pool: Option<String>,
     /// The prefixes that were not read yet, the next one last.
     ranges: Vec<String>,
@@ -286,7 +286,10 @@ struct Scan {
 
 impl Scan {
     /// The next page, which may be empty. `None` after the last one.
-    async fn page(&mut self, manager: &Manager) -> Result<Option<Vec<(Key, Found)>>, StoreError> {
+    pub(super) async fn page(
+        &mut self,
+        manager: &Manager,
+    ) -> Result<Option<Vec<(Key, Found)>>, StoreError> {
         let Some(prefix) = self.ranges.last().cloned() else { return Ok(None) };
         // A position before the prefix is not within it.
         let after = self.after.clone().filter(|after| *after >= prefix);

@@ -12,6 +12,7 @@ mod acquire;
 mod admin;
 mod any;
 mod ask;
+mod assignment;
 mod availability;
 mod checks;
 mod cloud_event;
@@ -40,9 +41,10 @@ use std::{sync::Arc, time::Duration};
 
 use tokio::sync::Semaphore;
 
+pub use crate::actor::watch;
 pub use crate::actor::{
     Arbiters, Asked, BusEvent, Decided, DryRun, FailingCheck, Limits, MemberView, NodeView,
-    Published, Share, Subscriber, Target, TooManySubscribers, claim_this_thread,
+    Published, Roster, Routed, Share, Subscriber, Target, TooManySubscribers, claim_this_thread,
 };
 pub use acquire::AcquireOne;
 pub(crate) use admin::MAX_REASON_BYTES;
@@ -50,6 +52,7 @@ pub(crate) use admin::MAX_REASON_BYTES;
 pub(crate) use admin::check_text;
 pub use admin::{DrainedOwner, ForgottenKeys};
 pub use any::{AcquireAny, Candidates, Count, MAX_CANDIDATES, Taken};
+pub use assignment::{Route, RouteState};
 pub use availability::Availability;
 pub use checks::MAX_VALUE_BYTES;
 #[cfg(feature = "testing")]
@@ -74,7 +77,7 @@ pub(crate) use sessions::check_progress;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
 
 use crate::{
-    actor::{Coordinator, Node, watch},
+    actor::{Coordinator, Node},
     clock::DashMap,
     lease::Moment,
 };

@@ -81,6 +81,7 @@ async fn open(me: &Worker) -> Option<Session<'_>> {
     // What was lost is a session that nobody uses.
     let version = me.draw(|chance| *chance.pick(&[None, None, Some("1.9"), Some("1.10")]));
     let announced = Announced {
+        address: None,
         version: version.filter(|_| pool).map(Into::into),
         unready: pool && me.per_mille(200),
     };

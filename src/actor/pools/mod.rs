@@ -16,13 +16,14 @@ mod orders;
 mod pool;
 mod reading;
 mod returning;
+mod roster;
 mod shares;
 mod state;
 mod upgrading;
 
 use std::{
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -37,6 +38,7 @@ use self::{
 };
 pub use self::{
     pool::Joined,
+    roster::{Roster, Routed},
     shares::{DryRun, MemberView, PoolView, Share},
 };
 use crate::{
@@ -346,6 +348,19 @@ impl Pools {
     /// A call at this node was granted a key under a session. The feed has not reported it yet.
     pub fn granted(&self, name: &str, key: &Key, digest: Nonce, token: Token, now: Moment) {
         self.change(name, |pool| pool.granted(key, digest, token, now));
+    }
+
+    /// The members of a pool and their addresses, from now on.
+    #[must_use]
+    pub fn roster(&self, name: &str) -> watch::Receiver<Arc<Roster>> {
+        let state = &mut *self.state();
+        state.rosters.follow(name, state.pools.get(name))
+    }
+
+    /// Where a member serves its keys, as far as this node knows it.
+    #[must_use]
+    pub fn address(&self, digest: Nonce) -> Option<Box<str>> {
+        self.state().member(digest)?.announced.address.clone()
     }
 
     /// A pool as shown to operators. `None` if no session joined it, or while not all of it is known.

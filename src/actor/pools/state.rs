@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{
     fact::was_asked,
     pool::{Joined, Name, Pool},
+    roster::Rosters,
 };
 use crate::{
     clock::{HashMap, HashSet},
@@ -30,6 +31,8 @@ pub struct PoolsState {
     pub controls: HashMap<Box<str>, (StoredAt, Arc<PoolControls>)>,
     /// The pools whose orders must be read; `None` if those of all pools must.
     pub controls_due: Option<HashSet<Box<str>>>,
+    /// The members of the pools that routers follow.
+    pub rosters: Rosters,
     /// Whether all living sessions were searched for, or are being searched for.
     pub searched: bool,
 }
@@ -43,6 +46,7 @@ impl PoolsState {
         let pool = self.pools.entry(name.clone()).or_insert_with(make);
         let replaced = pool.join(digest, joined);
         self.replaced.extend(replaced);
+        self.rosters.publish(&name, self.pools.get(&name));
         self.joined.insert(digest, name);
     }
 
@@ -55,6 +59,7 @@ impl PoolsState {
             && let Some(pool) = self.pools.get_mut(&name)
         {
             pool.leave(digest);
+            self.rosters.publish(&name, Some(pool));
         }
     }
 
@@ -94,8 +99,9 @@ impl PoolsState {
 
     /// Removes the sessions that are not among these.
     pub fn keep_only(&mut self, living: &HashSet<Nonce>) {
-        for pool in self.pools.values_mut() {
+        for (name, pool) in &mut self.pools {
             pool.keep_only(living);
+            self.rosters.publish(name, Some(pool));
         }
         self.joined.retain(|digest, _| living.contains(digest));
     }

@@ -30,6 +30,8 @@ pub struct Published {
     pub committed: Committed,
     /// The HTTP handlers' rendering of it.
     pub rendered: OnceLock<Bytes>,
+    /// Their rendering of it for routers.
+    pub routed: OnceLock<Bytes>,
 }
 
 /// How the HTTP handlers render a change.
@@ -104,7 +106,8 @@ impl Bus {
             let _ = rendered.set(render(&committed));
         }
         // An error means that there is no subscriber.
-        let _ = self.sender.send(BusEvent::Change(Arc::new(Published { committed, rendered })));
+        let published = Published { committed, rendered, routed: OnceLock::new() };
+        let _ = self.sender.send(BusEvent::Change(Arc::new(published)));
     }
 
     /// All changes up to this position were published, or reported as lost.

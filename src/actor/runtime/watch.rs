@@ -77,9 +77,9 @@ impl<T> Sender<T> {
     #[must_use]
     pub fn get(&self) -> T
     where
-        T: Copy,
+        T: Clone,
     {
-        self.0.value().0
+        self.0.value().0.clone()
     }
 
     /// A receiver that waits for changes from now on.
@@ -112,6 +112,16 @@ impl<T> Receiver<T> {
     pub async fn changed(&mut self) -> Result<(), Closed> {
         let seen = &mut self.seen;
         self.shared.until(|_, changes| std::mem::replace(seen, changes) != changes).await
+    }
+
+    /// The value. All changes so far count as seen.
+    pub fn get(&mut self) -> T
+    where
+        T: Clone,
+    {
+        let value = self.shared.value();
+        self.seen = value.1;
+        value.0.clone()
     }
 
     /// Marks all changes so far as seen.

@@ -15,6 +15,15 @@ pub fn class(method: &Method, path: &str) -> Option<ShedClass> {
         "/v1/sessions" if method == Method::POST => Some(ShedClass::Session),
         "/v1/leases" | "/v1/sessions" | "/v1/pools" if is_get => Some(ShedClass::List),
         "/v1/events" if is_get => Some(ShedClass::Stream),
+        _ if path.starts_with("/v1/pools/") && path.ends_with("/assignment") => {
+            Some(ShedClass::List)
+        }
+        _ if is_routes(path) => Some(ShedClass::Stream),
         _ => None,
     }
+}
+
+/// Whether it is the path of a stream of routes.
+pub fn is_routes(path: &str) -> bool {
+    path.starts_with("/v1/pools/") && path.ends_with("/assignment/changes")
 }

@@ -10,6 +10,7 @@ use actix_web::{
     http::{Method, header::HeaderName},
 };
 
+use super::classes::is_routes;
 use crate::{
     http::{answer::ProblemCode, percent::path_of},
     telemetry::{
@@ -37,7 +38,10 @@ pub fn begin(tracer: &Arc<Tracer>, request: &HttpRequest) -> Option<Box<Span>> {
 fn may_begin(method: &Method, path: &str) -> bool {
     let beats = method == Method::POST
         && ["/heartbeat", "/heartbeats"].iter().any(|end| path.ends_with(end));
-    path.starts_with("/v1/") && !beats && !matches!(path, "/v1/stream" | "/v1/events")
+    path.starts_with("/v1/")
+        && !beats
+        && !is_routes(path)
+        && !matches!(path, "/v1/stream" | "/v1/events")
 }
 
 /// The call has its answer.

@@ -34,6 +34,12 @@ impl Filter {
         })
     }
 
+    /// All changes of keys of a pool.
+    pub fn of_pool(caller: Caller, pool: &str) -> Self {
+        let (prefix, pool) = (String::new(), Some(pool.to_owned()));
+        Self { prefix, owner: None, types: None, pool, caller }
+    }
+
     /// Who subscribed.
     pub fn caller(&self) -> &Caller {
         &self.caller

@@ -6,7 +6,7 @@ use actix_web::web;
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    cloud_event::{cloud_event, render, render_reset},
+    cloud_event::{cloud_event, render_reset},
     filter::Filter,
 };
 use crate::{
@@ -51,9 +51,10 @@ pub async fn next_piece(
     app: web::Data<App>,
     filter: Arc<Filter>,
     after: Position,
+    render: fn(&App, &Committed) -> Bytes,
 ) -> Result<Piece, StoreError> {
     let of = app.clone();
-    app.replays.run(async move { read(&of, &filter, after).await }).await
+    app.replays.run(async move { read(&of, &filter, after, render).await }).await
 }
 
 /// The next events after a position, for a page; at most `most`.
@@ -72,7 +73,7 @@ pub async fn next_page(
 
 /// An item of the history for a subscriber.
 enum HistoryItem<'a> {
-    Event(&'a Setting, &'a Committed),
+    Event(&'a Committed),
     /// The store no longer keeps what came before this position.
     Gap(Position),
 }
@@ -93,8 +94,7 @@ async fn walk(
                 for committed in changes {
                     position = committed.position;
                     if filter.wants(&app.manager, &committed) {
-                        let setting = Setting::of(&app.manager, &committed);
-                        room = take(HistoryItem::Event(&setting, &committed));
+                        room = take(HistoryItem::Event(&committed));
                     }
                 }
             }
@@ -107,11 +107,16 @@ async fn walk(
     Ok((position, false))
 }
 
-async fn read(app: &App, filter: &Filter, after: Position) -> Result<Piece, StoreError> {
+async fn read(
+    app: &App,
+    filter: &Filter,
+    after: Position,
+    render: fn(&App, &Committed) -> Bytes,
+) -> Result<Piece, StoreError> {
     let mut out = BytesMut::new();
     let take = |told: HistoryItem<'_>| {
         out.extend_from_slice(&match told {
-            HistoryItem::Event(setting, committed) => render(&app.source, setting, committed),
+            HistoryItem::Event(committed) => render(app, committed),
             HistoryItem::Gap(resume) => render_reset(&app.source, resume, "no-longer-kept"),
         });
         if out.len() < PIECE_BYTES { CHANGES } else { 0 }
@@ -128,8 +133,9 @@ async fn read_page(
 ) -> Result<Page, StoreError> {
     let (mut events, mut reset) = (Vec::new(), false);
     let take = |told: HistoryItem<'_>| match told {
-        HistoryItem::Event(setting, committed) => {
-            let event = cloud_event(&app.source, setting, committed);
+        HistoryItem::Event(committed) => {
+            let setting = Setting::of(&app.manager, committed);
+            let event = cloud_event(&app.source, &setting, committed);
             events.push(serde_json::to_value(event).unwrap_or_default());
             most - events.len()
         }

@@ -5,6 +5,7 @@ mod filter;
 mod follow;
 mod history;
 mod reader;
+mod routes;
 
 pub use cloud_event::{
     Begin, data_of, parse_cursor, read_position, render, render_frozen, render_reset,
@@ -12,3 +13,4 @@ pub use cloud_event::{
 pub use filter::Filter;
 pub use follow::follow;
 pub use reader::Reader;
+pub use routes::Told;

@@ -14,6 +14,7 @@ use super::{
     cloud_event::{Begin, cursor, render, render_frozen, render_reset},
     filter::Filter,
     history::{Piece, next_page, next_piece},
+    routes::{Told, render_route},
 };
 use crate::{
     api::{EventsPage, limits::MAX_POLL_MS},
@@ -32,10 +33,47 @@ const PACED_READ: Duration = Duration::from_millis(50);
 /// The most events in the answer of one long poll.
 const MAX_POLL: usize = 1000;
 
+/// What a subscriber is sent of each change.
+pub enum Shape {
+    /// The change, as a CloudEvents object.
+    Events,
+    /// Who has the key, and what it was told of the members of its pool.
+    Routes(Box<Told>),
+}
+
+impl Shape {
+    /// How a change is rendered.
+    fn render(&self) -> fn(&App, &Committed) -> Bytes {
+        match self {
+            Self::Events => |app, committed| {
+                render(&app.source, &Setting::of(&app.manager, committed), committed)
+            },
+            Self::Routes(_) => render_route,
+        }
+    }
+
+    /// Resolves when there is something to tell besides changes.
+    async fn changed(&mut self) {
+        match self {
+            Self::Events => std::future::pending().await,
+            Self::Routes(told) => told.changed().await,
+        }
+    }
+
+    /// What there is to tell besides changes.
+    fn news(&mut self) -> Bytes {
+        match self {
+            Self::Events => Bytes::new(),
+            Self::Routes(told) => told.news(),
+        }
+    }
+}
+
 /// The state of one subscriber.
 pub struct Reader {
     app: web::Data<App>,
     filter: Arc<Filter>,
+    shape: Shape,
     /// The place among the calls that wait, until the reader is dropped.
     _place: Option<Waiting>,
     /// What it uses of its principal's limit.
@@ -82,6 +120,7 @@ impl Reader {
         Ok(Self {
             app,
             filter,
+            shape: Shape::Events,
             _place: place,
             _in_use: in_use,
             subscriber,
@@ -95,6 +134,14 @@ impl Reader {
             keep_alive,
             pace: None,
         })
+    }
+
+    /// Sends routes instead of events, after `first`.
+    pub fn routes(mut self, told: Told, first: &Bytes) -> Self {
+        let greeting = self.greeting.take().unwrap_or_default();
+        self.greeting = Some([greeting, first.clone()].concat().into());
+        self.shape = Shape::Routes(Box::new(told));
+        self
     }
 
     /// Leaves at least this much time between two chunks of live changes.
@@ -118,7 +165,8 @@ impl Reader {
         let (app, filter) = (self.app.clone(), self.filter.clone());
         while !self.live {
             let replay = self.replay.get_or_insert_with(|| {
-                next_piece(app.clone(), filter.clone(), self.position).boxed_local()
+                let shape = self.shape.render();
+                next_piece(app.clone(), filter.clone(), self.position, shape).boxed_local()
             });
             let piece = tokio::select! {
                 biased;
@@ -140,6 +188,7 @@ impl Reader {
                 biased;
                 () = app.manager.drained() => return None,
                 _ = filter.caller().removed() => return None,
+                () = self.shape.changed() => out.extend_from_slice(&self.shape.news()),
                 received = self.subscriber.changes.recv() => match received {
                     Ok(heard) => self.hear(&heard, &mut out),
                     Err(RecvError::Lagged(_)) => self.cut_off(&mut out),
@@ -179,11 +228,6 @@ impl Reader {
         }
     }
 
-    fn render(&self, committed: &Committed) -> Bytes {
-        let setting = Setting::of(&self.app.manager, committed);
-        render(&self.app.source, &setting, committed)
-    }
-
     fn hear(&mut self, heard: &BusEvent, out: &mut BytesMut) {
         match heard {
             BusEvent::Change(published) => self.take(published, out),
@@ -205,7 +249,12 @@ impl Reader {
         }
         self.position = committed.position;
         if self.filter.wants(&self.app.manager, committed) {
-            out.extend_from_slice(published.rendered.get_or_init(|| self.render(committed)));
+            let cell = match self.shape {
+                Shape::Events => &published.rendered,
+                Shape::Routes(_) => &published.routed,
+            };
+            let render = || self.shape.render()(&self.app, committed);
+            out.extend_from_slice(cell.get_or_init(render));
         }
     }
 

@@ -43,7 +43,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
         Caller::of(request).known_pool(&app, pool)?;
     }
     let pace = pace_of(&query)?;
-    let begin = begin_of(request, &app, &query)?;
+    let begin = begin_of(request, &app, query.after.as_deref())?;
     let is_poll = query.format.as_deref() == Some("json");
     let waits = !is_poll || query.wait_ms.is_some_and(|wait_ms| wait_ms > 0);
     let caller = Caller::of(request);
@@ -51,7 +51,7 @@ async fn open(request: &HttpRequest, app: web::Data<App>) -> Result<HttpResponse
     let place = waits.then(|| Waiting::of(request)).transpose()?;
     let mut reader = Reader::open(app, filter, (place, in_use), store, begin)?;
     match query.format.as_deref() {
-        None | Some("sse") => Ok(stream(request, reader.pace(pace))),
+        None | Some("sse") => Ok(sse(request, reader.pace(pace))),
         Some("json") => {
             let page = reader.page(query.wait_ms.unwrap_or(0)).await?;
             Ok(json(request, StatusCode::OK, &page))
@@ -73,14 +73,19 @@ fn pace_of(query: &EventsQuery) -> Result<Duration, Problem> {
 }
 
 /// Where the subscriber asks to begin.
-fn begin_of(request: &HttpRequest, app: &App, query: &EventsQuery) -> Result<Begin, Problem> {
+pub(super) fn begin_of(
+    request: &HttpRequest,
+    app: &App,
+    after: Option<&str>,
+) -> Result<Begin, Problem> {
     let last = request.headers().get("last-event-id").map(header::HeaderValue::to_str);
     let last = last.transpose().map_err(|_| Problem::field("Last-Event-ID", "is not a cursor"))?;
-    let after = query.after.as_deref().filter(|after| !after.is_empty());
+    let after = after.filter(|after| !after.is_empty());
     last.or(after).map_or(Ok(Begin::Now), |text| parse_cursor(app, text))
 }
 
-fn stream(request: &HttpRequest, reader: Reader) -> HttpResponse {
+/// The stream of a subscriber.
+pub(super) fn sse(request: &HttpRequest, reader: Reader) -> HttpResponse {
     let mut response = HttpResponse::Ok()
         .insert_header((header::CONTENT_TYPE, "text/event-stream"))
         .insert_header((header::CACHE_CONTROL, "no-store"))

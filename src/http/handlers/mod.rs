@@ -3,6 +3,7 @@
 pub mod acquire;
 pub mod acquire_any;
 pub mod admin;
+pub mod assignment;
 pub mod batch;
 pub mod events;
 pub mod heartbeats;

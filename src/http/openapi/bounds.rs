@@ -17,8 +17,8 @@ use crate::{
         MAX_TOKEN, MAX_WEIGHT,
     },
     lease::{
-        MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES, MAX_PIN_BYTES,
-        MAX_VERSION_BYTES,
+        MAX_ADDRESS_BYTES, MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES,
+        MAX_PIN_BYTES, MAX_VERSION_BYTES,
     },
     manager::{MAX_CANDIDATES, MAX_PROGRESS_BYTES, MAX_REASON_BYTES, MAX_VALUE_BYTES},
 };
@@ -47,7 +47,7 @@ const LEASE_ID: &str = "^[0-9a-fA-F]{32}$";
 const SESSION_ID: &str = "^[0-9a-f]{32}[0-9a-fA-F]{32}$";
 
 /// Each bound of a field, and the schemas that have it.
-const BOUNDS: [(&str, Bound, &[&str]); 32] = [
+const BOUNDS: [(&str, Bound, &[&str]); 33] = [
     ("address", Bound::ShortForm(MAX_CHECK_ADDRESS_BYTES, ":[0-9]+$"), &["CheckSpec"]),
     ("after", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("by", Bound::Name(MAX_PIN_BYTES), &["PinBody"]),
@@ -76,6 +76,7 @@ const BOUNDS: [(&str, Bound, &[&str]); 32] = [
     ("to", Bound::Name(MAX_OWNER_BYTES), &["TransferBody"]),
     ("token", Bound::Number(0..=MAX_TOKEN), &["CheckBody"]),
     ("version", Bound::Bytes(0..=MAX_VERSION_BYTES), &["SessionBody"]),
+    ("address", Bound::Bytes(0..=MAX_ADDRESS_BYTES), &["SessionBody"]),
     ("url", Bound::ShortForm(MAX_CHECK_URL_BYTES, "^https?://"), &["CheckSpec"]),
     ("value", Bound::Bytes(0..=MAX_VALUE_BYTES), &["AcquireBody", "HeartbeatBody"]),
     ("value", Bound::Bytes(0..=MAX_VALUE_BYTES), &["ReleaseBody", "TransferBody"]),

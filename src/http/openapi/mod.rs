@@ -11,8 +11,8 @@ use utoipa::OpenApi;
 
 use self::{bounds::Bounds, examples::Examples, links::Links, problems::Problems};
 use super::handlers::{
-    acquire, acquire_any, admin, events, heartbeats, leases, pools, releases, service, sessions,
-    status, stream,
+    acquire, acquire_any, admin, assignment, events, heartbeats, leases, pools, releases, service,
+    sessions, status, stream,
 };
 
 #[derive(OpenApi)]
@@ -38,7 +38,7 @@ use super::handlers::{
         releases::release, releases::releases, releases::transfer, leases::check, leases::get,
         leases::list, leases::history, events::events, stream::stream, admin::revoke, admin::pin, admin::unpin, admin::drain, pools::order,
         admin::fence_skip, admin::forget, sessions::open, sessions::list, sessions::get, sessions::close,
-        sessions::heartbeat, pools::list, pools::get, pools::plan, sessions::drain,
+        sessions::heartbeat, pools::list, pools::get, pools::plan, assignment::get, assignment::changes, sessions::drain,
         status::status, status::series, status::top,
         service::livez, service::readyz, service::metrics, service::info, service::nodes,
     ),

@@ -86,6 +86,8 @@ fn every_operation_is_shed_or_served_under_too_much_load() {
         ("GET /v1/sessions", List),
         ("GET /v1/pools", List),
         ("GET /v1/events", Stream),
+        ("GET /v1/pools/{pool}/assignment", List),
+        ("GET /v1/pools/{pool}/assignment/changes", Stream),
     ];
     let served = [
         "POST /v1/heartbeat",

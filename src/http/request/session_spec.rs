@@ -12,8 +12,8 @@ use crate::{
     },
     http::answer::Problem,
     lease::{
-        Announced, Behavior, Check, CheckKind, MAX_CHECKS, MAX_LOCK_DELAY_MS, MAX_VERSION_BYTES,
-        SessionSpec,
+        Announced, Behavior, Check, CheckKind, MAX_ADDRESS_BYTES, MAX_CHECKS, MAX_LOCK_DELAY_MS,
+        MAX_VERSION_BYTES, SessionSpec,
     },
     manager::{Limits, Target},
 };
@@ -138,6 +138,7 @@ pub fn read_spec(limits: &Limits, body: &SessionBody) -> Result<SessionSpec, Pro
             ("weight", body.weight.is_some()),
             ("capacity", body.capacity.is_some()),
             ("version", body.version.is_some()),
+            ("address", body.address.is_some()),
             ("ready", body.ready.is_some()),
         ];
         if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
@@ -164,14 +165,19 @@ pub fn read_spec(limits: &Limits, body: &SessionBody) -> Result<SessionSpec, Pro
 
 /// Reads what a member says of itself.
 pub fn read_announced(body: &SessionBody) -> Result<Announced, Problem> {
-    let version = body.version.as_deref();
-    if let Some(version) = version.filter(|version| version.len() > MAX_VERSION_BYTES) {
-        let bytes = version.len();
-        let detail = format!("is {bytes} bytes long; at most {MAX_VERSION_BYTES} are allowed");
-        return Err(Problem::field("version", detail));
+    let version = said("version", body.version.as_deref(), MAX_VERSION_BYTES)?;
+    let address = said("address", body.address.as_deref(), MAX_ADDRESS_BYTES)?;
+    Ok(Announced { version, address, unready: body.ready == Some(false) })
+}
+
+fn said(field: &str, text: Option<&str>, most: usize) -> Result<Option<Box<str>>, Problem> {
+    let Some(text) = text else { return Ok(None) };
+    if text.len() > most {
+        let detail = format!("is {} bytes long; at most {most} are allowed", text.len());
+        return Err(Problem::field(field, detail));
     }
-    if version.is_some_and(|version| version.contains(char::is_control)) {
-        return Err(Problem::field("version", "must not have control characters"));
+    if text.contains(char::is_control) {
+        return Err(Problem::field(field, "must not have control characters"));
     }
-    Ok(Announced { version: version.map(Into::into), unready: body.ready == Some(false) })
+    Ok(Some(text.into()))
 }

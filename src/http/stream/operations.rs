@@ -60,6 +60,7 @@ operations! {
     "list_pools" GET "/v1/pools";
     "get_pool" GET "/v1/pools/{pool}";
     "plan_pool" GET "/v1/pools/{pool}/plan";
+    "get_assignment" GET "/v1/pools/{pool}/assignment";
     "events" GET "/v1/events";
     "info" GET "/v1/info";
     "nodes" GET "/v1/nodes";

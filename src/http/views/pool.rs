@@ -34,6 +34,7 @@ impl PoolMember {
             cordoned: *cordoned,
             unready: joined.announced.unready,
             version: joined.announced.version.as_deref().map(str::to_owned),
+            address: joined.announced.address.as_deref().map(str::to_owned),
             node: app.url_of(Some(joined.node)),
         }
     }

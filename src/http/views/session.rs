@@ -68,6 +68,7 @@ impl Session {
             weight: spec.weight,
             capacity: spec.capacity,
             version: announced.version.map(Into::into),
+            address: announced.address.map(Into::into),
             ready: !announced.unready,
             checks: spec.checks.iter().map(HealthCheck::of).collect(),
             leases: holdings.map(Holdings::from),

@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// The longest version of a member, in bytes.
 pub const MAX_VERSION_BYTES: usize = 64;
 
+/// The longest address of a member, in bytes.
+pub const MAX_ADDRESS_BYTES: usize = 256;
+
 /// What a member of a pool says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -14,6 +17,9 @@ pub struct Announced {
     /// The version of the program that it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<Box<str>>,
+    /// Where it serves its keys. It means nothing to tenure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<Box<str>>,
     /// It takes no leases yet.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unready: bool,
@@ -98,7 +104,8 @@ mod tests {
 
     #[test]
     fn a_value_says_what_it_was_made_of_and_any_other_says_nothing() {
-        let said = Announced { version: Some("1.2".into()), unready: true };
+        let said =
+            Announced { version: Some("1.2".into()), address: Some("a:1".into()), unready: true };
         assert_eq!(Announced::of_value(said.to_value().as_deref()), said);
         assert_eq!(Announced::default().to_value(), None);
         for value in [None, Some(""), Some("row 7"), Some("[]"), Some("7")] {

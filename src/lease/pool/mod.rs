@@ -5,6 +5,6 @@ mod any_of;
 pub mod balance;
 mod controls;
 
-pub use announced::{Announced, MAX_VERSION_BYTES, compare_versions};
+pub use announced::{Announced, MAX_ADDRESS_BYTES, MAX_VERSION_BYTES, compare_versions};
 pub use any_of::{CandidateOrder, arrange};
 pub use controls::{Guard, PoolControls, PoolOrder, Said, UnreadableOrders};

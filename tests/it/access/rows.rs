@@ -95,6 +95,8 @@ pub fn rows() -> Vec<Row> {
         get("/v1/pools", "read", Entries, Nowhere),
         get("/v1/pools/{pool}", "read", Entries, Nowhere),
         get("/v1/pools/{pool}/plan", "read", Entries, Nowhere),
+        get("/v1/pools/{pool}/assignment", "read", Entries, Nowhere),
+        get("/v1/pools/{pool}/assignment/changes", "read", Entries, Nowhere),
         post("/v1/sessions", "hold", Owner, Nowhere, session).answers(201),
         get("/v1/sessions", "read", Entries, Nowhere),
         get("/v1/sessions/{id}", "read", Entries, Nowhere),

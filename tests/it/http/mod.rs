@@ -41,6 +41,7 @@ mod rejoin;
 mod release;
 mod request_id;
 mod restart;
+mod routers;
 mod service;
 mod session_any;
 mod session_ends;

@@ -15,6 +15,7 @@ pub mod pair;
 mod policy_keys;
 mod pool_orders;
 mod pools;
+mod routers;
 mod rules;
 mod scale;
 mod sessions;

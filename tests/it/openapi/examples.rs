@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// All examples with an answer in JSON, in an order in which each finds what it needs: operation and name.
-const STORY: [&str; 43] = [
+const STORY: [&str; 44] = [
     "livez/alive",
     "readyz/ready",
     "info/embedded",
@@ -43,6 +43,7 @@ const STORY: [&str; 43] = [
     "list_leases/of-a-session",
     "list_pools/one",
     "get_pool/one-member",
+    "get_assignment/one-key",
     "plan_pool/nothing",
     "order_pool/freeze",
     "order_pool/thaw",

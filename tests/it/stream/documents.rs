@@ -231,6 +231,13 @@ async fn reads_and_refusals_are_the_same_by_both_doors() {
         case("list_pools", "GET", "/v1/pools", none.clone(), none.clone()),
         case("get_pool", "GET", "/v1/pools/nowhere", json!({ "pool": "nowhere" }), none.clone()),
         case(
+            "get_assignment",
+            "GET",
+            "/v1/pools/default/assignment?limit=5",
+            json!({ "pool": "default", "limit": 5 }),
+            none.clone(),
+        ),
+        case(
             "plan_pool",
             "GET",
             "/v1/pools/default/plan",

@@ -13,6 +13,7 @@ mod heartbeat_stream;
 mod held;
 mod hold;
 mod peers;
+mod routers;
 mod sessions;
 mod start;
 mod stream_notice;
@@ -45,6 +46,8 @@ pub enum Workload {
     HeartbeatStreamBatch,
     /// Time from a revocation to the notice that its holder gets by a stream.
     StreamNotice,
+    /// Time from a change of a key's owner until routers know it, and the time of a lookup.
+    Routers,
     /// Heartbeats to a coordinator that asks for nothing, one that asks for a token, and one that asks for TLS as
     /// well, in turns.
     HeartbeatAccess,
@@ -144,6 +147,7 @@ impl Workload {
                 heartbeat_stream::measure(lab, connections, leases).await
             }
             Self::StreamNotice => stream_notice::measure(lab, connections).await,
+            Self::Routers => routers::measure(lab, connections).await,
             Self::HeartbeatAccess => access::measure(lab, connections).await,
             Self::Contended => contended::measure(lab, connections).await,
             Self::Sessions => sessions::measure(lab, connections).await,

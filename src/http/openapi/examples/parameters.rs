@@ -25,7 +25,7 @@ pub fn add(operation_id: &str, operation: &mut Operation) {
 fn example(operation_id: &str, parameter: &str) -> Option<Value> {
     Some(match (operation_id, parameter) {
         ("list_sessions", "after") => json!("00000000000000000000000000000000"),
-        ("events", "after") => json!("0"),
+        ("events" | "follow_assignment", "after") => json!("0"),
         (_, "after") => json!("shards/16"),
         (_, "before") => json!("shards/18"),
         (_, "by") => json!("keys"),

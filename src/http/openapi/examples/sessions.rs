@@ -4,11 +4,12 @@ use serde_json::json;
 
 use super::{
     call::Call,
-    values::{NODE, POOL, SESSION, SESSION_ID, SESSION_TTL_MS, TIME},
+    values::{NODE, POOL, SESSION, SESSION_ID, SESSION_TTL_MS, STORE_TAG, TIME},
 };
 use crate::api::{
-    BehaviorName, ClosedSession, DrainingSession, HealthCheck, Holdings, Notice, OpenedSession,
-    OrderedBy, Pool, PoolMember, PoolPlan, Pools, Session, SessionBeat, Sessions,
+    Assignment, BehaviorName, ClosedSession, DrainingSession, HealthCheck, Holdings, Notice,
+    OpenedSession, OrderedBy, Pool, PoolMember, PoolPlan, Pools, Route, RouteState, Session,
+    SessionBeat, Sessions,
 };
 
 /// The digest of a session that keeps no lease, and that of shards/17, shards/18 and shards/19 under their tokens.
@@ -17,6 +18,9 @@ const THREE_LEASES: &str = "0e0fe71c8afad51e";
 /// The session of worker-2.
 const OTHER: &str = "8c1f2e3d4a5b69788796a5b4c3d2e1f0";
 const OTHER_ID: &str = "8c1f2e3d4a5b69788796a5b4c3d2e1f0f1e2d3c4b5a697887960514233241506";
+
+/// Where worker-1 serves its keys.
+const ADDRESS: &str = "10.0.0.7:8080";
 
 /// The examples.
 pub fn calls() -> Vec<Call> {
@@ -45,6 +49,7 @@ fn plain(digest: &str, owner: &str) -> Session {
         weight: 1,
         capacity: None,
         version: None,
+        address: None,
         ready: true,
         checks: Vec::new(),
         leases: Some(no_leases()),
@@ -59,6 +64,7 @@ fn member(leases: Holdings) -> Session {
         lock_delay_ms: Some(2000),
         pool: Some(POOL.into()),
         capacity: Some(100),
+        address: Some(ADDRESS.into()),
         checks: vec![HealthCheck::Progress { interval_ms: 60_000, fail_after: 3 }],
         leases: Some(leases),
         ..plain(SESSION, "worker-1")
@@ -88,6 +94,7 @@ fn opens() -> Vec<Call> {
                 "pool": POOL,
                 "weight": 1,
                 "capacity": 100,
+                "address": ADDRESS,
                 "checks": [{ "type": "progress", "interval_ms": 60_000, "fail_after": 3 }],
             }),
             opened(SESSION_ID, member(no_leases())),
@@ -121,6 +128,7 @@ fn looks() -> Vec<Call> {
         owner: "worker-1".into(),
         weight: 1,
         capacity: Some(100),
+        address: Some(ADDRESS.into()),
         held: 3,
         share: 3,
         node: Some(NODE.into()),
@@ -158,6 +166,26 @@ fn looks() -> Vec<Call> {
             pool.clone(),
         ),
         Call::plain(
+            ["get_assignment", "one-key"],
+            "The keys of a pool, with their owners",
+            Assignment {
+                pool: POOL.into(),
+                cursor: format!("{STORE_TAG}-419-0"),
+                keys: vec![
+                    route("shards/17", 417, 3),
+                    route("shards/18", 418, 1),
+                    route("shards/19", 419, 1),
+                ],
+                next: None,
+            },
+        ),
+        Call::text(
+            ["follow_assignment", "stream"],
+            "A member, and a key that it was granted",
+            "text/event-stream",
+            &routes(),
+        ),
+        Call::plain(
             ["plan_pool", "nothing"],
             "Nothing would move",
             PoolPlan { pool, imbalance: Some(0), ..PoolPlan::default() },
@@ -179,4 +207,28 @@ fn ends() -> Vec<Call> {
             ClosedSession { destroyed: true },
         ),
     ]
+}
+
+/// The beginning of a stream of routes.
+fn routes() -> String {
+    let member = json!({
+        "session": SESSION, "owner": "worker-1", "address": ADDRESS, "gone": false,
+    });
+    let route = json!(route("shards/17", 417, 3));
+    format!(
+        "event: member\ndata: {member}\n\nid: {STORE_TAG}-417-0\nevent: route\ndata: {route}\n\n"
+    )
+}
+
+/// Who has a key of the session.
+fn route(key: &str, token: u64, seq: u64) -> Route {
+    Route {
+        key: key.into(),
+        state: RouteState::Held,
+        owner: Some("worker-1".into()),
+        token,
+        seq,
+        session: Some(SESSION.into()),
+        address: Some(ADDRESS.into()),
+    }
 }
