@@ -144,6 +144,10 @@ pub struct PoolOrderBody {
     /// The key, for `pause` and `resume`. 1 to 512 bytes, without control characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// When a `freeze`, a `cordon` or a `pause` ends by itself, in milliseconds from now: 1000 to 2 592 000 000 (30
+    /// days). Without it, the order lasts until the one that ends it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
     /// Why. It is stored with the order. 1 to 256 bytes.
     pub reason: String,
 }

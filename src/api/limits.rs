@@ -16,6 +16,8 @@ pub const DEFAULT_PAGE: usize = 100;
 pub const MAX_PAGE: usize = 1000;
 /// The most keys on a page of an assignment, and the number by default.
 pub const MAX_ASSIGNMENT: usize = 10_000;
+/// How long an order for a pool may last that ends by itself, in milliseconds: a second to 30 days.
+pub const ORDER_MS: RangeInclusive<u64> = 1_000..=2_592_000_000;
 /// The number of rows of `/v1/top`, by default.
 pub const DEFAULT_ROWS: usize = 20;
 /// The most rows of `/v1/top`.

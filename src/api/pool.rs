@@ -12,6 +12,9 @@ pub struct OrderedBy {
     pub reason: String,
     /// The time by the clock of the coordinator that stored it, in RFC 3339 form.
     pub at: String,
+    /// When it ends by itself, in RFC 3339 form; null if it lasts until it is ended.
+    #[serde(default)]
+    pub until: Option<String>,
 }
 
 /// An owner whose members get no further keys.

@@ -1,12 +1,14 @@
 //! `tenure pool`: the orders of operators for a pool.
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 
 use super::{
-    Context, Exit, Failure,
+    Context, Exit, Failure, args,
     output::{dash, shown, yes},
 };
-use crate::client::{Pool, PoolAction, PoolOrderBody};
+use crate::client::{OrderedBy, Pool, PoolAction, PoolOrderBody};
 
 /// Freeze or rebalance a pool, cordon a member, or pause a key.
 ///
@@ -22,15 +24,15 @@ pub struct PoolArgs {
 #[derive(Clone, Debug, Subcommand)]
 enum Action {
     /// Let no key change its member
-    Freeze(OfPool),
+    Freeze(Lasting<OfPool>),
     /// End a freeze
     Thaw(OfPool),
     /// Give the members of an owner no further keys; they keep what they hold
-    Cordon(OfOwner),
+    Cordon(Lasting<OfOwner>),
     /// End a cordon
     Uncordon(OfOwner),
     /// Ask the member that holds a key to hand it over, and give it to no member
-    Pause(OfKey),
+    Pause(Lasting<OfKey>),
     /// Let members have a key again
     Resume(OfKey),
     /// Balance a pool exactly and at once, without the dead band and the minimum age
@@ -46,6 +48,16 @@ struct OfPool {
     /// Reason, stored with the order
     #[arg(long)]
     reason: String,
+}
+
+/// An order that may end by itself.
+#[derive(Clone, Debug, Args)]
+struct Lasting<T: Args> {
+    #[command(flatten)]
+    order: T,
+    /// Time after which the order ends by itself, such as 30m [default: never]
+    #[arg(long = "for", value_name = "TIME", value_parser = args::duration)]
+    lasts: Option<Duration>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -71,6 +83,7 @@ impl Action {
             action,
             owner: None,
             key: None,
+            for_ms: None,
             reason,
         };
         let of_owner = |OfOwner { of, owner }, action| PoolOrderBody {
@@ -79,12 +92,16 @@ impl Action {
         };
         let of_key =
             |OfKey { of, key }, action| PoolOrderBody { key: Some(key), ..order(of, action) };
+        let lasting = |lasts: Option<Duration>, body| PoolOrderBody {
+            for_ms: lasts.map(|lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX)),
+            ..body
+        };
         match self {
-            Self::Freeze(of) => order(of, PoolAction::Freeze),
+            Self::Freeze(of) => lasting(of.lasts, order(of.order, PoolAction::Freeze)),
             Self::Thaw(of) => order(of, PoolAction::Thaw),
-            Self::Cordon(of) => of_owner(of, PoolAction::Cordon),
+            Self::Cordon(of) => lasting(of.lasts, of_owner(of.order, PoolAction::Cordon)),
             Self::Uncordon(of) => of_owner(of, PoolAction::Uncordon),
-            Self::Pause(of) => of_key(of, PoolAction::Pause),
+            Self::Pause(of) => lasting(of.lasts, of_key(of.order, PoolAction::Pause)),
             Self::Resume(of) => of_key(of, PoolAction::Resume),
             Self::Rebalance(of) => order(of, PoolAction::Rebalance),
             Self::EndGuard(of) => order(of, PoolAction::EndGuard),
@@ -116,12 +133,18 @@ fn rows(pool: &Pool) -> Vec<(String, String)> {
     ]
 }
 
+/// Who ordered something, until when and why.
+fn ordered(said: &OrderedBy) -> String {
+    let until = said.until.iter().map(|until| format!("until {until}, ")).collect::<String>();
+    format!("{until}by {}: {}", said.by, said.reason)
+}
+
 /// What keeps the keys of a pool from moving as they otherwise would, a line each.
 pub(super) fn held_back(pool: &Pool) -> Vec<String> {
     let name = &pool.pool;
     let mut lines = Vec::new();
     if let Some(said) = &pool.frozen {
-        lines.push(format!("{name} is frozen, by {}: {}", said.by, said.reason));
+        lines.push(format!("{name} is frozen, {}", ordered(said)));
     }
     if let Some(guard) = &pool.guard {
         lines.push(format!(
@@ -135,11 +158,11 @@ pub(super) fn held_back(pool: &Pool) -> Vec<String> {
     }
     let cordoned = pool.cordoned.iter().map(|cordoned| {
         let said = &cordoned.ordered;
-        format!("{} is cordoned, by {}: {}", cordoned.owner, said.by, said.reason)
+        format!("{} is cordoned, {}", cordoned.owner, ordered(said))
     });
     let paused = pool.paused.iter().map(|paused| {
         let said = &paused.ordered;
-        format!("{} is paused, by {}: {}", paused.key, said.by, said.reason)
+        format!("{} is paused, {}", paused.key, ordered(said))
     });
     lines.extend(cordoned.chain(paused));
     lines.iter().map(|line| shown(line)).collect()

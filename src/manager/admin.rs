@@ -304,8 +304,8 @@ pub struct DrainedOwner {
 
 /// Checks that an administrator's text is not empty, not longer than `limit`, and has no control characters.
 pub(crate) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), Invalid> {
-    let detail = if text.trim().is_empty() {
-        "must not be empty or blank".to_owned()
+    let detail = if text.is_empty() {
+        "must not be empty".to_owned()
     } else if text.len() > limit {
         format!("is {} bytes long; at most {limit} are allowed", text.len())
     } else if text.chars().any(char::is_control) {

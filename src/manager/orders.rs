@@ -28,7 +28,7 @@ const GUARDED: &str = "the pool lost many members at once";
 const OVER: &str = "the members are back";
 
 impl Manager {
-    /// Orders something for a pool. `by` and the reason are stored with it.
+    /// Orders something for a pool, until it is ended or for as long as `lasts`. `by` and the reason are stored with it.
     ///
     /// # Errors
     /// [`AdminError`].
@@ -36,6 +36,7 @@ impl Manager {
         &self,
         pool: &str,
         order: &PoolOrder,
+        lasts: Option<Duration>,
         (reason, by): (&str, &str),
         asked: impl Into<Asked>,
     ) -> Result<(), AdminError> {
@@ -51,8 +52,10 @@ impl Manager {
             let detail = format!("is rebalance, but no policy of the pool {pool} sets balance");
             return Err(Invalid { field: "action", detail }.into());
         }
-        let said =
-            Said { by: by.into(), reason: reason.into(), at_ms: self.coordinator.clock.wall_ms() };
+        let at_ms = self.coordinator.clock.wall_ms();
+        let lasts_ms = lasts.map(|lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX));
+        let until_ms = lasts_ms.map(|lasts_ms| at_ms.saturating_add(lasts_ms));
+        let said = Said { by: by.into(), reason: reason.into(), at_ms, until_ms };
         let (asked, until) = (asked.into(), self.now() + PATIENCE);
         let (stored, controls) = loop {
             match self.store_order(pool, order, &said, until, asked).await? {
@@ -63,7 +66,7 @@ impl Manager {
             }
         };
         tracing::info!(pool, %order, by, reason, "an order for the pool stands");
-        self.coordinator.pools.obey(pool, (stored, true), controls, self.now());
+        self.coordinator.pools.obey(pool, (stored, true), controls, (self.now(), at_ms));
         // Calls that already stand in queues must not be granted what the order keeps from them.
         let looked_again = self.coordinator.pools.looked_again(pool);
         if tokio::time::timeout(PATIENCE, looked_again).await.is_err() {
@@ -134,7 +137,7 @@ impl Manager {
         orders.retain(|pool, _| self.check_pool(pool).is_ok());
         let stored = orders.into_iter().map(async |(pool, order)| {
             let reason = if order == PoolOrder::EndGuard { OVER } else { GUARDED };
-            let stored = self.order_pool(&pool, &order, (reason, GUARDIAN), self.now()).await;
+            let stored = self.order_pool(&pool, &order, None, (reason, GUARDIAN), self.now()).await;
             let said = |error: &AdminError| {
                 tracing::warn!(pool = &*pool, %error, "cannot store the guard of a pool; retrying");
             };
@@ -152,6 +155,7 @@ fn carry_out(
 ) -> Result<(PoolControls, Option<String>), AdminError> {
     let mut controls = PoolControls::of_value(stored)
         .map_err(|error| CallError::Quarantined(error.to_string().into()))?;
+    controls.end_orders(said.at_ms);
     if !controls.carry_out(order, said.clone()) {
         return Ok((controls, None));
     }

@@ -180,7 +180,7 @@ impl Ask {
                 drop(manager.skip_fences(&key, "sim", "admin", asked).await?);
             }
             Self::OrderPool(order) => {
-                manager.order_pool("pool", &order, ("sim", "admin"), asked).await?;
+                manager.order_pool("pool", &order, None, ("sim", "admin"), asked).await?;
             }
             Self::DrainOwner(owner) => drop(manager.drain_owner(&owner, "admin", asked).await?),
             Self::Handover(key) => {

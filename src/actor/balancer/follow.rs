@@ -14,6 +14,8 @@ use crate::{
 const PAGE: usize = 500;
 /// How often it is looked whether members of other nodes are ready by now. The feed does not say so.
 const READY: Duration = Duration::from_secs(1);
+/// How often it is looked whether orders are over, at least, if some will be.
+const LOOK_MS: u64 = 10_000;
 /// How long to wait after a failed read of the store before the next one.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -27,8 +29,13 @@ pub async fn follow(coordinator: &Arc<Coordinator>) {
         }
         let is_here = |digest| coordinator.sessions.get(digest).is_some();
         let unready = coordinator.pools.unready(is_here);
+        let wall_ms = coordinator.clock.wall_ms();
+        let ends = coordinator.pools.end_orders(coordinator.clock.now(), wall_ms);
+        // The wall clock may be set: it is looked at again before long.
+        let in_ms = ends.map(|ends| ends.saturating_sub(wall_ms).clamp(1, LOOK_MS));
         tokio::select! {
             () = coordinator.pools.work.notified() => {}
+            () = tokio::time::sleep(Duration::from_millis(in_ms.unwrap_or_default())), if in_ms.is_some() => {}
             () = tokio::time::sleep(READY), if !unready.is_empty() => {
                 unready.into_iter().for_each(|digest| coordinator.pools.joins_again(digest));
             }
@@ -81,7 +88,10 @@ fn obey(coordinator: &Coordinator, pool: &str, found: Option<&Found>) {
     let controls =
         value.and_then(|value| PoolControls::of_value(value).map_err(|error| error.to_string()));
     match controls {
-        Ok(controls) => coordinator.pools.obey(pool, stored, controls, coordinator.clock.now()),
+        Ok(controls) => {
+            let now = (coordinator.clock.now(), coordinator.clock.wall_ms());
+            coordinator.pools.obey(pool, stored, controls, now);
+        }
         Err(error) => {
             tracing::error!(pool, error, "cannot read the orders for a pool; the last ones hold");
         }

@@ -46,12 +46,19 @@ impl Pools {
     }
 
     /// The orders for a pool were read, or were just stored here. Orders that were stored before those that this node
-    /// knows change nothing.
-    pub fn obey(&self, pool: &str, stored: StoredAt, controls: PoolControls, now: Moment) {
+    /// knows change nothing, and those that are over do not count.
+    pub fn obey(
+        &self,
+        pool: &str,
+        stored: StoredAt,
+        mut controls: PoolControls,
+        (now, wall_ms): (Moment, u64),
+    ) {
         let mut state = self.state();
         if state.controls.get(pool).is_some_and(|(at, _)| *at > stored) {
             return;
         }
+        controls.end_orders(wall_ms);
         let controls = Arc::new(controls);
         let before = state.controls.insert(pool.into(), (stored, controls.clone()));
         if before.as_ref().is_some_and(|(_, before)| *before == controls) {
@@ -62,6 +69,22 @@ impl Pools {
         }
         drop(state);
         self.work.notify_one();
+    }
+
+    /// Ends the orders that are over. Returns when the next one ends, if one does, by the wall clock.
+    pub(in crate::actor) fn end_orders(&self, now: Moment, wall_ms: u64) -> Option<u64> {
+        let known: Vec<_> = {
+            let state = self.state();
+            let known = state.controls.iter();
+            known.map(|(name, (at, controls))| (name.clone(), *at, controls.clone())).collect()
+        };
+        let next = known.into_iter().filter_map(|(name, stored, controls)| {
+            let mut controls = PoolControls::clone(&controls);
+            let next = controls.end_orders(wall_ms);
+            self.obey(&name, stored, controls, (now, wall_ms));
+            next
+        });
+        next.min()
     }
 
     /// Resolves when every call at this node that stands in queues of keys of the pool has left them, and has looked again

@@ -1,11 +1,13 @@
 //! Pools: their members, and how many keys each member holds.
 
+use std::time::Duration;
+
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::admin::actor;
 use crate::{
     access::Verb,
-    api::{Pool, PoolAction, PoolOrderBody, PoolPlan, Pools},
+    api::{Pool, PoolAction, PoolOrderBody, PoolPlan, Pools, limits::ORDER_MS},
     http::{
         answer::{Problem, json},
         app::App,
@@ -107,14 +109,33 @@ pub async fn order(
         for prefix in app.manager.prefixes_of_pool(&body.pool) {
             caller.may_all_of(Verb::Admin, &prefix)?;
         }
-        let (order, by) = (order_of(body)?, actor(&request));
-        let ordered = app.manager.order_pool(&body.pool, &order, (&body.reason, &by), asked).await;
+        let (order, lasts, by) = (order_of(body)?, lasts(body)?, actor(&request));
+        let said = (body.reason.as_str(), by.as_str());
+        let ordered = app.manager.order_pool(&body.pool, &order, lasts, said, asked).await;
         ordered.map_err(|error| Problem::admin(&error, &app, None))?;
         let pool = app.manager.pool(&body.pool).await.map_err(|error| Problem::call(&error))?;
         let pool = pool.ok_or_else(|| unknown(&caller, &app, &body.pool))?;
         Ok(json(&request, StatusCode::OK, &Pool::of(&app, pool)))
     })
     .await
+}
+
+/// How long the order lasts, if it ends by itself.
+fn lasts(body: &PoolOrderBody) -> Result<Option<Duration>, Problem> {
+    let Some(for_ms) = body.for_ms else { return Ok(None) };
+    let may_end =
+        matches!(body.action, PoolAction::Freeze | PoolAction::Cordon | PoolAction::Pause);
+    if !may_end {
+        return Err(Problem::field("for_ms", "does not belong to this action"));
+    }
+    if !ORDER_MS.contains(&for_ms) {
+        let (least, most) = (ORDER_MS.start(), ORDER_MS.end());
+        return Err(Problem::field(
+            "for_ms",
+            format!("is {for_ms}; it must be from {least} to {most}"),
+        ));
+    }
+    Ok(Some(Duration::from_millis(for_ms)))
 }
 
 /// What the body orders. It names an owner or a key where the action needs one, and nowhere else.

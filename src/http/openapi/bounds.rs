@@ -14,7 +14,7 @@ use crate::{
     api::limits::{
         CHECK_FAIL_AFTER, CHECK_INTERVAL_MS, CHECK_TIMEOUT_MS, MAX_BATCH, MAX_CAPACITY,
         MAX_CHECK_ADDRESS_BYTES, MAX_CHECK_URL_BYTES, MAX_MIN_HOLD_MS, MAX_REQUEST_ID_BYTES,
-        MAX_TOKEN, MAX_WEIGHT,
+        MAX_TOKEN, MAX_WEIGHT, ORDER_MS,
     },
     lease::{
         MAX_ADDRESS_BYTES, MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES,
@@ -47,7 +47,7 @@ const LEASE_ID: &str = "^[0-9a-fA-F]{32}$";
 const SESSION_ID: &str = "^[0-9a-f]{32}[0-9a-fA-F]{32}$";
 
 /// Each bound of a field, and the schemas that have it.
-const BOUNDS: [(&str, Bound, &[&str]); 33] = [
+const BOUNDS: [(&str, Bound, &[&str]); 34] = [
     ("address", Bound::ShortForm(MAX_CHECK_ADDRESS_BYTES, ":[0-9]+$"), &["CheckSpec"]),
     ("after", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("by", Bound::Name(MAX_PIN_BYTES), &["PinBody"]),
@@ -77,6 +77,7 @@ const BOUNDS: [(&str, Bound, &[&str]); 33] = [
     ("token", Bound::Number(0..=MAX_TOKEN), &["CheckBody"]),
     ("version", Bound::Bytes(0..=MAX_VERSION_BYTES), &["SessionBody"]),
     ("address", Bound::Bytes(0..=MAX_ADDRESS_BYTES), &["SessionBody"]),
+    ("for_ms", Bound::Number(ORDER_MS), &["PoolOrderBody"]),
     ("url", Bound::ShortForm(MAX_CHECK_URL_BYTES, "^https?://"), &["CheckSpec"]),
     ("value", Bound::Bytes(0..=MAX_VALUE_BYTES), &["AcquireBody", "HeartbeatBody"]),
     ("value", Bound::Bytes(0..=MAX_VALUE_BYTES), &["ReleaseBody", "TransferBody"]),

@@ -13,7 +13,12 @@ use crate::{
 
 impl From<&Said> for OrderedBy {
     fn from(said: &Said) -> Self {
-        Self { by: said.by.to_string(), reason: said.reason.to_string(), at: rfc3339(said.at_ms) }
+        Self {
+            by: said.by.to_string(),
+            reason: said.reason.to_string(),
+            at: rfc3339(said.at_ms),
+            until: said.until_ms.map(rfc3339),
+        }
     }
 }
 

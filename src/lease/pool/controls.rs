@@ -22,6 +22,15 @@ pub struct Said {
     pub reason: Box<str>,
     /// The time by the wall clock of the node that wrote it, in milliseconds since 1970.
     pub at_ms: u64,
+    /// When it ends by itself, by the wall clock of each node, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until_ms: Option<u64>,
+}
+
+impl Said {
+    fn is_over(&self, wall_ms: u64) -> bool {
+        self.until_ms.is_some_and(|until| until <= wall_ms)
+    }
 }
 
 /// A pool that lost many members at once. Its other members get no more than a share of what the pool was before.
@@ -138,19 +147,33 @@ impl PoolControls {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Carries out an order. Returns whether it changed something. An order that stands keeps its first author.
+    /// Removes the orders that are over. Returns when the next one ends, if one does, by the wall clock.
+    pub fn end_orders(&mut self, wall_ms: u64) -> Option<u64> {
+        self.frozen = self.frozen.take().filter(|said| !said.is_over(wall_ms));
+        for orders in [&mut self.cordoned, &mut self.paused] {
+            orders.retain(|_, said| !said.is_over(wall_ms));
+        }
+        let all = self.cordoned.values().chain(self.paused.values()).chain(&self.frozen);
+        all.filter_map(|said| said.until_ms).min()
+    }
+
+    /// Carries out an order. Returns whether it changed something. An order that stands keeps its first author, unless
+    /// the new one ends at another time.
     pub fn carry_out(&mut self, order: &PoolOrder, said: Said) -> bool {
         let before = self.clone();
+        let stands = |old: &Said| old.until_ms == said.until_ms;
         match order {
-            PoolOrder::Freeze => self.frozen = self.frozen.take().or(Some(said)),
+            PoolOrder::Freeze => self.frozen = self.frozen.take().filter(stands).or(Some(said)),
             PoolOrder::Thaw => self.frozen = None,
             PoolOrder::Cordon(owner) => {
+                self.cordoned.retain(|other, old| **other != *owner.as_str() || stands(old));
                 self.cordoned.entry(owner.as_str().into()).or_insert(said);
             }
             PoolOrder::Uncordon(owner) => {
                 self.cordoned.remove(owner.as_str());
             }
             PoolOrder::Pause(key) => {
+                self.paused.retain(|other, old| **other != *key.as_str() || stands(old));
                 self.paused.entry(key.as_str().into()).or_insert(said);
             }
             PoolOrder::Resume(key) => {
@@ -181,7 +204,7 @@ mod tests {
     use super::*;
 
     fn said(by: &str) -> Said {
-        Said { by: by.into(), reason: "r".into(), at_ms: 7 }
+        Said { by: by.into(), reason: "r".into(), at_ms: 7, until_ms: None }
     }
 
     #[test]
@@ -206,6 +229,24 @@ mod tests {
         }
         assert_eq!(controls, PoolControls::default());
         assert!(controls.carry_out(&PoolOrder::Rebalance, said("a")));
+    }
+
+    #[test]
+    fn an_order_with_an_end_is_over_then_and_may_be_prolonged() {
+        let until = |by: &str, until_ms| Said { until_ms: Some(until_ms), ..said(by) };
+        let (owner, key) = (Owner::new("w").expect("an owner"), Key::new("k").expect("a key"));
+        let mut controls = PoolControls::default();
+        assert!(controls.carry_out(&PoolOrder::Freeze, until("a", 100)));
+        assert!(controls.carry_out(&PoolOrder::Cordon(owner.clone()), until("a", 200)));
+        assert!(controls.carry_out(&PoolOrder::Pause(key.clone()), said("a")));
+        assert_eq!(controls.end_orders(99), Some(100));
+        assert!(controls.carry_out(&PoolOrder::Freeze, until("b", 300)));
+        assert!(!controls.carry_out(&PoolOrder::Freeze, until("c", 300)));
+        assert_eq!(controls.frozen.as_ref().map(|said| &*said.by), Some("b"));
+        assert_eq!(controls.end_orders(200), Some(300));
+        assert!(!controls.is_cordoned(&owner) && controls.frozen.is_some());
+        assert_eq!(controls.end_orders(300), None);
+        assert!(controls.frozen.is_none() && controls.is_paused(&key));
     }
 
     #[test]

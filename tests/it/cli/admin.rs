@@ -47,6 +47,8 @@ fn each_order_for_a_pool_holds_until_the_one_that_ends_it() {
     let says = |arguments: &[&str], field: &str| pool(arguments).json()[field].clone();
     let by = says(&["freeze", "shards"], "frozen");
     assert_eq!((&by["reason"], &by["by"]), (&"repair".into(), &"127.0.0.1".into()));
+    let until = says(&["freeze", "shards", "--for", "30m"], "frozen")["until"].clone();
+    assert!(until.is_string(), "{until}");
     assert_eq!(says(&["thaw", "shards"], "frozen"), serde_json::Value::Null);
     assert_eq!(says(&["cordon", "shards", "w"], "cordoned")[0]["owner"], "w");
     assert_eq!(says(&["pause", "shards", "shards/7"], "paused")[0]["key"], "shards/7");

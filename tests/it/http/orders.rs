@@ -218,6 +218,29 @@ async fn what_is_being_handed_over_goes_to_its_next_member_in_a_frozen_pool() {
     );
 }
 
+/// What is ordered for a while ends by itself, also after a restart.
+#[tokio::test]
+async fn an_order_with_an_end_ends_by_itself() {
+    let server = Server::configured(POLICY);
+    let frozen = order(&server, "freeze", json!({ "for_ms": 2_592_000_000_u64 })).await;
+    let until = frozen["frozen"]["until"].as_str().expect("a time");
+    assert!(humantime::parse_rfc3339(until).is_ok(), "{frozen}");
+    let sooner = order(&server, "freeze", json!({ "for_ms": 3_000 })).await;
+    assert_ne!(sooner["frozen"]["until"], frozen["frozen"]["until"], "it is ordered anew");
+    order(&server, "pause", json!({ "key": "shards/0001", "for_ms": 3_000 })).await;
+    order(&server, "cordon", json!({ "owner": "x" })).await;
+    let server = server.kill().restart();
+    let mut a = Worker::join(&url(&server), "shards", "a", 1, 10_000).await;
+    a.work(shards(10));
+    let stands = server.get("/v1/pools/shards").await.ok();
+    assert_eq!((&stands["frozen"]["reason"], a.held()), (&json!("repair"), 0), "{stands}");
+    eventually("both are over, and it has all", async || a.held() == 10).await;
+    let over = server.get("/v1/pools/shards").await.ok();
+    assert_eq!((&over["frozen"], &over["paused"]), (&Value::Null, &json!([])));
+    assert_eq!(over["cordoned"][0]["owner"], "x", "this one has no end");
+    assert_eq!(over["cordoned"][0]["until"], Value::Null);
+}
+
 #[tokio::test]
 async fn a_rebalance_is_exact_and_waits_for_no_age() {
     let server = Server::configured_in(POLICY, &[("TENURE_TEST_MIN_AGE_MS", "60000")]);
@@ -252,10 +275,12 @@ async fn an_order_that_is_not_valid_names_the_field() {
         ("freeze", json!({ "owner": "a" }), "owner"),
         ("pause", json!({}), "key"),
         ("thaw", json!({ "key": "shards/1" }), "key"),
+        ("thaw", json!({ "for_ms": 5_000 }), "for_ms"),
+        ("freeze", json!({ "for_ms": 999 }), "for_ms"),
+        ("freeze", json!({ "for_ms": 2_592_000_001_u64 }), "for_ms"),
         ("pause", json!({ "key": "other/1" }), "key"),
         ("cordon", json!({ "owner": "" }), "owner"),
         ("freeze", json!({ "reason": "" }), "reason"),
-        ("freeze", json!({ "reason": "  " }), "reason"),
         ("freeze", json!({ "reason": "r".repeat(257) }), "reason"),
     ] {
         let refused = server.post("/v1/admin/pool", &body(action, &more)).await;

@@ -146,7 +146,8 @@ fn looks() -> Vec<Call> {
     let pools = Pools { pools: vec![pool.clone()] };
     let reason = "the network is being repaired";
     let order = |action| json!({ "pool": POOL, "action": action, "reason": reason });
-    let said = OrderedBy { by: "127.0.0.1".into(), reason: reason.into(), at: TIME.into() };
+    let said =
+        OrderedBy { by: "127.0.0.1".into(), reason: reason.into(), at: TIME.into(), until: None };
     let sessions = Sessions { sessions: vec![member(three_leases())], next: None };
     vec![
         Call::plain(["get_session", "member"], "A member of a pool", member(three_leases())),

@@ -32,14 +32,14 @@ function member(one, widest) {
     h("span", { class: "name" }, h("a", { class: "text", href: link("leases", { session: one.session }), title: one.owner }, text(one.owner))),
     bar(one, widest),
     h("span", { class: "n" }, `${grouped(one.held)} of ${grouped(one.share)}`),
-    h("span", { class: "quiet" }, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.version !== null && ` · version ${one.version}`, one.node && ` · ${host(one.node)}`, " ", states));
+    h("span", { class: "quiet" }, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.version !== null && ` · version ${one.version}`, one.address && ` · serves at ${one.address}`, one.node && ` · ${host(one.node)}`, " ", states));
 }
 
 const OF_POOLS = Object.keys(ORDERS).filter((one) => one.startsWith("pool-"));
 
 /** What keeps the keys of a pool from moving as they otherwise would, each with its author and reason. */
 function heldBack(one) {
-  const said = ({ by, reason }) => `by ${by}: ${reason}`;
+  const said = ({ by, reason, until }) => `${until ? `until ${new Date(until).toLocaleString()}, ` : ""}by ${by}: ${reason}`;
   const lines = [
     one.frozen && `Frozen, ${said(one.frozen)}`,
     one.guard && `It lost many of its ${grouped(one.guard.members)} members at once. The others get no more than their former shares, until fewer than ${grouped(one.guard.least)} are missing.`,
