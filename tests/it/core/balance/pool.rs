@@ -32,6 +32,24 @@ struct Lease {
     leaves: Option<u64>,
 }
 
+/// Who plans.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Planner {
+    /// Each node, for the members that are at home there.
+    Each,
+    /// The first node, for all members. The others read what it wrote.
+    One,
+}
+
+/// What one node planned for a member at home at another one, which has not read it yet.
+struct Written {
+    /// The round in which it is read.
+    read: u64,
+    id: Nonce,
+    ask: usize,
+    draining: bool,
+}
+
 /// What is seen of a pool.
 #[derive(Clone)]
 struct Seen {
@@ -58,6 +76,8 @@ pub struct Pool {
     pub moved: usize,
     /// By node: what it asked for, and when.
     asked: Vec<BTreeSet<(u64, Nonce, usize)>>,
+    pub planner: Planner,
+    written: Vec<Written>,
 }
 
 impl Pool {
@@ -73,6 +93,8 @@ impl Pool {
             slow,
             moved: 0,
             asked: vec![BTreeSet::new(); nodes],
+            planner: Planner::Each,
+            written: Vec::new(),
         }
     }
 
@@ -150,11 +172,18 @@ impl Pool {
         free == 0 && members.iter().zip(&targets).all(fits)
     }
 
-    /// Every node makes its plan, by what it sees, and asks.
+    /// Whoever plans makes its plan, by what it sees, and asks.
     fn ask(&mut self) {
+        let round = self.round;
+        for written in
+            self.written.extract_if(.., |written| written.read <= round).collect::<Vec<_>>()
+        {
+            self.ask_member(0, written.id, written.ask, written.draining);
+        }
         let seen_since = self.round.saturating_sub(self.late);
         self.asked.iter_mut().for_each(|asked| asked.retain(|(when, ..)| *when >= seen_since));
-        for node in 0..self.nodes {
+        let planners = if self.planner == Planner::One { 1 } else { self.nodes };
+        for node in 0..planners {
             let late = usize::try_from(self.draw(self.late + 1)).expect("small");
             let at = late.min(self.seen.len() - 1);
             let Seen { mut members, free } = self.seen[at].clone();
@@ -164,14 +193,23 @@ impl Pool {
                 let own = self.asked[node].iter();
                 member.asked +=
                     own.filter(|(when, by, _)| *when >= since && *by == member.id).count();
+                let unread = self.written.iter().filter(|written| written.id == member.id);
+                member.asked += unread.map(|written| written.ask).sum::<usize>();
             }
             let here = |id| self.workers.get(&id).is_some_and(|worker| worker.node == node);
             let order = |member: &Member| (!here(member.id), member.id);
             let plan = plan(&members, unheld(free), DAMPING, order);
             for (member, ask) in members.iter().zip(plan.asks) {
                 let Some(worker) = self.workers.get(&member.id).cloned() else { continue };
-                if worker.node == node && ask > 0 {
+                if ask == 0 {
+                    continue;
+                }
+                if worker.node == node {
                     self.ask_member(node, member.id, ask, worker.draining);
+                } else if self.planner == Planner::One {
+                    let (id, draining) = (member.id, worker.draining);
+                    let read = self.round + self.draw(self.late + 1);
+                    self.written.push(Written { read, id, ask, draining });
                 }
             }
         }
