@@ -366,7 +366,7 @@ fn members_of_any_weight_that_come_and_go_never_set_leases_to_flapping() {
 fn the_plans_of_each_node_move_no_more_than_the_plan_of_one() {
     println!("| late by up to | planner | must move | moved | rounds |");
     println!("| --- | --- | --- | --- | --- |");
-    for late in 0..=3 {
+    for late in [0, 1, 3] {
         let [each, one] = [Planner::Each, Planner::One].map(|planner| {
             let runs = (0..2).map(|seed| churn(seed, planner, late));
             let sum =
