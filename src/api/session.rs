@@ -51,7 +51,7 @@ pub struct SessionBody {
     /// has members of two versions, keys that come free go to the newest one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Where the member serves its keys, 0 to 256 bytes, such as `10.0.0.7:8080`. Routers are told it.
+    /// Where the member serves its keys, 1 to 256 bytes, such as `10.0.0.7:8080`. Routers are told it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// Whether the member takes leases, by default true. With false it has no share until a heartbeat says that it is

@@ -8,12 +8,13 @@ use super::{
     Context, Exit, Failure, args,
     output::{dash, shown, yes},
 };
+use crate::api::limits::ORDER_MS;
 use crate::client::{OrderedBy, Pool, PoolAction, PoolOrderBody};
 
 /// Freeze or rebalance a pool, cordon a member, or pause a key.
 ///
-/// An order is stored with its author and its reason, holds for all coordinators, and lasts until the order that ends
-/// it. `tenure pools` shows what holds.
+/// An order is stored with its author and its reason, and holds for all coordinators. It lasts until the order that ends
+/// it, or until its own end (`--for`). `tenure pools` shows what holds.
 #[derive(Clone, Debug, Args)]
 #[command(arg_required_else_help = true)]
 pub struct PoolArgs {
@@ -56,7 +57,7 @@ struct Lasting<T: Args> {
     #[command(flatten)]
     order: T,
     /// Time after which the order ends by itself, such as 30m [default: never]
-    #[arg(long = "for", value_name = "TIME", value_parser = args::duration)]
+    #[arg(long = "for", value_name = "TIME", value_parser = lasting)]
     lasts: Option<Duration>,
 }
 
@@ -74,6 +75,13 @@ struct OfKey {
     of: OfPool,
     /// Key of the pool
     key: String,
+}
+
+/// Parses how long an order lasts: what a coordinator accepts.
+fn lasting(text: &str) -> Result<Duration, String> {
+    let span = args::duration(text)?;
+    let is_accepted = u64::try_from(span.as_millis()).is_ok_and(|ms| ORDER_MS.contains(&ms));
+    if is_accepted { Ok(span) } else { Err("must be from 1s to 30d".to_owned()) }
 }
 
 impl Action {
@@ -125,7 +133,7 @@ fn rows(pool: &Pool) -> Vec<(String, String)> {
     };
     vec![
         row("pool", shown(&pool.pool)),
-        row("frozen", yes(pool.frozen.is_some())),
+        row("frozen", pool.frozen.as_ref().map_or_else(dash, |said| shown(&ordered(said)))),
         row("cordoned", names(pool.cordoned.iter().map(|one| &*one.owner).collect())),
         row("paused", names(pool.paused.iter().map(|one| &*one.key).collect())),
         row("rebalancing", yes(pool.rebalancing)),

@@ -1,8 +1,8 @@
 //! Finds the owner of a key without a call.
 //!
 //! Guarantees: the routes of a [`Router`] have every change of the pool in the end, also after a lost connection and
-//! after a restart of the coordinators. A route never goes back to an older one. [`Router::lookup`] takes no lock and makes
-//! no call.
+//! after a restart of the coordinators or a restore of their store. Between two resets of the stream, a route never goes
+//! back to an older one. [`Router::lookup`] takes no lock and makes no call.
 //!
 //! Does not guarantee: that the owner in a route still has the key. A route is late by the time that the change needs to
 //! get here, and [`Router::is_current`] tells whether the stream is connected. So send the token of the route with the
@@ -105,7 +105,7 @@ impl Router {
         Ok(Self { routes, changes, following: tokio::spawn(following) })
     }
 
-    /// Who has a key, as far as this router knows. `None` for a key that was never held, or was forgotten.
+    /// Who has a key, as far as this router knows. `None` for a key without a record.
     #[must_use]
     pub fn lookup(&self, key: &str) -> Option<Arc<Route>> {
         self.routes.by_key.pin().get(key).cloned()
@@ -160,7 +160,8 @@ impl Routes {
             let page = client.assignment(pool, after).await?;
             for route in page.keys {
                 known.insert(route.key.clone());
-                self.learn(route);
+                // Whatever is known: a store that was restored has older routes.
+                self.set(route);
             }
             let cursor = cursor.get_or_insert(page.cursor);
             match page.next {
@@ -248,21 +249,27 @@ impl Routes {
 
     /// Keeps the route of a key, if it is newer than the known one.
     fn learn(&self, told: api::Route) {
-        let api::Route { key, state, owner, token, seq, session, address } = told;
         let routes = self.by_key.pin();
-        let known = routes.get(&*key);
-        if known.is_some_and(|known| (known.token, known.seq) >= (token, seq)) {
+        let known = routes.get(&*told.key).map(|known| (known.token, known.seq));
+        let is_gone = told.state == RouteState::Gone;
+        let told_at = (told.token, told.seq);
+        if known.is_some_and(|known| known > told_at || known == told_at && !is_gone) {
             return;
         }
-        if state == RouteState::Gone {
-            routes.remove(&*key);
-            return;
+        if is_gone {
+            routes.remove(&*told.key);
+        } else {
+            self.set(told);
         }
+    }
+
+    fn set(&self, told: api::Route) {
+        let api::Route { key, state, owner, token, seq, session, address } = told;
         let met = session.as_ref().and_then(|session| self.addresses().get(session).cloned());
         let address = met.unwrap_or_else(|| address.map(Into::into));
         let (owner, session) = (owner.map(Into::into), session.map(Into::into));
         let route = Route { state, owner, address, session, token, seq };
-        routes.insert(key.into(), Arc::new(route));
+        self.by_key.pin().insert(key.into(), Arc::new(route));
     }
 
     /// Notes the address of a member. Routes to it that have another one are replaced.
@@ -312,10 +319,21 @@ mod tests {
             routes.learn(route(token, seq, "s"));
         }
         assert_eq!(of(&routes), Some((7, None)));
+        routes.learn(api::Route { state: RouteState::Gone, ..route(7, 2, "s") });
+        assert!(of(&routes).is_some(), "this is older");
+        // A key that is forgotten but still has its record is free under the same token and number.
         routes.learn(api::Route { state: RouteState::Gone, ..route(7, 3, "s") });
-        assert!(of(&routes).is_some(), "this is not newer");
-        routes.learn(api::Route { state: RouteState::Gone, ..route(7, 4, "s") });
         assert_eq!(of(&routes), None);
+    }
+
+    #[test]
+    fn after_a_reset_an_older_route_of_a_restored_store_counts() {
+        let routes = Routes::default();
+        routes.learn(route(7, 3, "s"));
+        routes.set(route(5, 1, "s"));
+        assert_eq!(of(&routes), Some((5, None)));
+        routes.learn(route(6, 1, "s"));
+        assert_eq!(of(&routes), Some((6, None)));
     }
 
     #[test]

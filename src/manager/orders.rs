@@ -65,7 +65,7 @@ impl Manager {
                 None => {}
             }
         };
-        tracing::info!(pool, %order, by, reason, "an order for the pool stands");
+        tracing::info!(pool, %order, lasts_ms, by, reason, "an order for the pool stands");
         self.coordinator.pools.obey(pool, (stored, true), controls, (self.now(), at_ms));
         // Calls that already stand in queues must not be granted what the order keeps from them.
         let looked_again = self.coordinator.pools.looked_again(pool);

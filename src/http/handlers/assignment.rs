@@ -58,10 +58,10 @@ async fn page(request: &HttpRequest, app: &App, pool: String) -> Result<Assignme
 /// Follow the changes of who has the keys of a pool.
 ///
 /// The stream begins with a `member` event for each member. Each `route` event is the newest route of its key. A `reset`
-/// event says that changes are missing: get the assignment again.
+/// event says that changes are missing: drop all routes and get the assignment again.
 #[utoipa::path(get, operation_id = "follow_assignment", path = "/v1/pools/{pool}/assignment/changes", tag = "events",
     params(("pool" = String, Path, description = "The pool's name"), RoutesQuery), responses(
-    (status = 200, description = "Server-sent events: `route`, `member` and `reset`", content_type = "text/event-stream", body = String),
+    (status = 200, description = "Server-sent events: `route`, `member`, `reset` and `frozen`", content_type = "text/event-stream", body = String),
     (status = 400, description = "A parameter is not valid", body = Problem),
     (status = 404, description = "`unknown-pool`: no policy names it", body = Problem),
     (status = 429, description = "`too-many-subscribers`, or `busy` if too many calls wait or stream", body = Problem),

@@ -85,7 +85,7 @@ pub async fn plan(
 
 /// Order something for a pool, such as to freeze it or to pause one of its keys.
 ///
-/// The order is durable, holds for all nodes, and lasts until the order that ends it.
+/// The order is durable and holds for all nodes. It lasts until the order that ends it, or until its own end.
 #[utoipa::path(post, operation_id = "order_pool", path = "/v1/admin/pool", tag = "admin", request_body = PoolOrderBody, responses(
     (status = 200, description = "The order is durable. The pool, as this node knows it", body = Pool),
     (status = 400, description = "A field is not valid", body = Problem),

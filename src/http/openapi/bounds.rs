@@ -76,7 +76,7 @@ const BOUNDS: [(&str, Bound, &[&str]); 34] = [
     ("to", Bound::Name(MAX_OWNER_BYTES), &["TransferBody"]),
     ("token", Bound::Number(0..=MAX_TOKEN), &["CheckBody"]),
     ("version", Bound::Bytes(0..=MAX_VERSION_BYTES), &["SessionBody"]),
-    ("address", Bound::Bytes(0..=MAX_ADDRESS_BYTES), &["SessionBody"]),
+    ("address", Bound::Bytes(1..=MAX_ADDRESS_BYTES), &["SessionBody"]),
     ("for_ms", Bound::Number(ORDER_MS), &["PoolOrderBody"]),
     ("url", Bound::ShortForm(MAX_CHECK_URL_BYTES, "^https?://"), &["CheckSpec"]),
     ("value", Bound::Bytes(0..=MAX_VALUE_BYTES), &["AcquireBody", "HeartbeatBody"]),

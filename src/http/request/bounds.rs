@@ -42,11 +42,12 @@ orders! {
     PoolOrderBody Pool pool because reason does ordered,
 }
 
-/// The order as a user would write it, such as `pause shards/7`.
+/// The order as a user would say it, such as `pause shards/7 for 60000 ms`.
 fn ordered(body: &PoolOrderBody) -> String {
     let named = body.owner.as_deref().or(body.key.as_deref());
-    let action = body.action.as_str();
-    named.map_or_else(|| action.to_owned(), |named| format!("{action} {named}"))
+    let named = named.map(|named| format!(" {named}")).unwrap_or_default();
+    let lasts = body.for_ms.map(|for_ms| format!(" for {for_ms} ms")).unwrap_or_default();
+    format!("{}{named}{lasts}", body.action.as_str())
 }
 
 impl Bounded for AcquireAnyBody {

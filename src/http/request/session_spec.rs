@@ -167,6 +167,9 @@ pub fn read_spec(limits: &Limits, body: &SessionBody) -> Result<SessionSpec, Pro
 pub fn read_announced(body: &SessionBody) -> Result<Announced, Problem> {
     let version = said("version", body.version.as_deref(), MAX_VERSION_BYTES)?;
     let address = said("address", body.address.as_deref(), MAX_ADDRESS_BYTES)?;
+    if address.as_deref() == Some("") {
+        return Err(Problem::field("address", "must not be empty"));
+    }
     Ok(Announced { version, address, unready: body.ready == Some(false) })
 }
 

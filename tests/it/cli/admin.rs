@@ -62,6 +62,7 @@ fn each_order_for_a_pool_holds_until_the_one_that_ends_it() {
     assert_eq!(says(&["resume", "shards", "shards/7"], "paused"), serde_json::json!([]));
     assert_eq!(says(&["rebalance", "shards"], "pool"), "shards");
     assert_eq!(says(&["end-guard", "shards"], "guard"), serde_json::Value::Null);
+    pool(&["freeze", "shards", "--for", "31d"]).refused(64, "must be from 1s to 30d");
     pool(&["pause", "shards", "other/7"]).refused(64, "key");
     pool(&["freeze", "nowhere"]).refused(66, "nowhere");
     user.at(&server, &["pool", "freeze", "shards"]).refused(64, "--reason");

@@ -118,7 +118,7 @@ async fn orders_and_reads(server: &Server) {
         ("forget", json!({ "prefix": "jobs/", "reason": "r" })),
         (
             "pool",
-            json!({ "pool": "default", "action": "cordon", "owner": "w", "reason": "repair" }),
+            json!({ "pool": "default", "action": "cordon", "owner": "w", "for_ms": 60_000, "reason": "repair" }),
         ),
     ] {
         server.post(&format!("/v1/admin/{path}"), &body).await;
@@ -180,7 +180,7 @@ async fn refusals_orders_and_reads_of_everything_are_recorded_and_nothing_secret
         expected.map(|(verb, subject, status, code)| (Some(verb), subject, Some(status), code))
     );
     let orders: Vec<_> = of(&lines, "change").iter().map(|line| line["action"].as_str()).collect();
-    assert_eq!(orders.last(), Some(&Some("cordon w")));
+    assert_eq!(orders.last(), Some(&Some("cordon w for 60000 ms")));
     let reasons: Vec<_> = of(&lines, "change").iter().map(|line| line["reason"].as_str()).collect();
     assert_eq!(reasons[2..], [Some("r"), Some("r"), None, None, Some("r"), Some("repair")]);
     let seen: Vec<_> = of(&lines, "read").iter().map(|line| line["path"].as_str()).collect();
