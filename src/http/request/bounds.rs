@@ -14,6 +14,16 @@ impl Bounded for CheckBody {}
 impl Bounded for SessionBody {}
 impl Bounded for SessionDrainBody {}
 
+/// What the bodies of some calls say.
+macro_rules! given {
+    () => {
+        None
+    };
+    ($what:expr) => {
+        Some($what)
+    };
+}
+
 /// Administrators' calls, which the audit log has.
 macro_rules! orders {
     ($($body:ident $subject:ident $field:ident $(because $reason:ident)? $(does $action:expr)?,)*) => {
@@ -24,9 +34,8 @@ macro_rules! orders {
 
             fn ordered(&self) -> Ordered {
                 Ordered {
-                    $(reason: Some(self.$reason.clone()),)?
-                    $(action: Some($action(self)),)?
-                    ..Ordered::default()
+                    reason: given!($(self.$reason.clone())?),
+                    action: given!($($action(self))?),
                 }
             }
         })*
