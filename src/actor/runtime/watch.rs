@@ -62,10 +62,12 @@ impl<T> Sender<T> {
         Self(Arc::new(Shared { value, changed, closed: AtomicBool::new(false) }))
     }
 
+    /// Replaces the value.
     pub fn send_replace(&self, value: T) {
         self.send_modify(|present| *present = value);
     }
 
+    /// Changes the value in place.
     pub fn send_modify(&self, change: impl FnOnce(&mut T)) {
         let mut value = self.0.value();
         change(&mut value.0);
@@ -74,6 +76,7 @@ impl<T> Sender<T> {
         self.0.changed.notify_waiters();
     }
 
+    /// The value.
     #[must_use]
     pub fn get(&self) -> T
     where
