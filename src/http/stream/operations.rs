@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     /// Whose answers are no JSON, or which a stream cannot have within itself.
-    const BY_HTTP_ALONE: [&str; 4] = ["stream", "livez", "readyz", "metrics"];
+    const BY_HTTP_ALONE: [&str; 5] = ["stream", "follow_assignment", "livez", "readyz", "metrics"];
 
     fn parameters(given: Value) -> Parameters {
         serde_json::from_value(given).expect("an object")

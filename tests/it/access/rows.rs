@@ -96,7 +96,8 @@ pub fn rows() -> Vec<Row> {
         get("/v1/pools/{pool}", "read", Entries, Nowhere),
         get("/v1/pools/{pool}/plan", "read", Entries, Nowhere),
         get("/v1/pools/{pool}/assignment", "read", Entries, Nowhere),
-        get("/v1/pools/{pool}/assignment/changes", "read", Entries, Nowhere),
+        // Its cursor is none. A stream that is served has no end.
+        get("/v1/pools/{pool}/assignment/changes", "read", Entries, Nowhere).answers(400),
         post("/v1/sessions", "hold", Owner, Nowhere, session).answers(201),
         get("/v1/sessions", "read", Entries, Nowhere),
         get("/v1/sessions/{id}", "read", Entries, Nowhere),
@@ -144,6 +145,7 @@ impl Row {
         let path = self.path.replace("{key}", KEY).replace("{pool}", POOL).replace("{id}", SESSION);
         match &*path {
             "/v1/events" => format!("{path}?format=json"),
+            changes if changes.ends_with("/assignment/changes") => format!("{path}?after=x"),
             "/v1/history" => format!("{path}?key={KEY}"),
             _ => path,
         }
