@@ -205,7 +205,7 @@ impl Routes {
     async fn hear(&self, mut stream: EventStream, changed: &watch::Sender<u64>) {
         loop {
             match stream.next().await {
-                Ok(StreamItem::Connected) => self.is_current.store(true, Ordering::Release),
+                Ok(StreamItem::Connected) => self.begin(),
                 Ok(StreamItem::Disconnected { .. }) => {
                     self.is_current.store(false, Ordering::Release);
                 }
@@ -222,6 +222,12 @@ impl Routes {
                 }
             }
         }
+    }
+
+    /// The stream is connected. It begins with all members; those that ended meanwhile are not among them.
+    fn begin(&self) {
+        self.addresses().clear();
+        self.is_current.store(true, Ordering::Release);
     }
 
     /// Takes an event. Returns whether none is missing before it.
@@ -324,6 +330,16 @@ mod tests {
         // A key that is forgotten but still has its record is free under the same token and number.
         routes.learn(api::Route { state: RouteState::Gone, ..route(7, 3, "s") });
         assert_eq!(of(&routes), None);
+    }
+
+    #[test]
+    fn a_stream_that_begins_forgets_the_members_of_the_one_before() {
+        let routes = Routes::default();
+        let (session, owner, gone) = ("s".to_owned(), "w".to_owned(), false);
+        routes.meet(RoutedMember { session, owner, address: Some("a:1".into()), gone });
+        routes.begin();
+        routes.set(api::Route { address: Some("b:1".into()), ..route(7, 3, "s") });
+        assert_eq!(of(&routes), Some((7, Some("b:1".to_owned()))));
     }
 
     #[test]

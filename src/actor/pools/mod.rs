@@ -34,7 +34,7 @@ use tokio::sync::Notify;
 pub(in crate::actor) use self::pool::Pool;
 use self::{
     fact::{Delays, Fact, owner_of},
-    state::PoolsState,
+    state::{PoolsState, StoredAt},
 };
 pub use self::{
     pool::Joined,
@@ -226,6 +226,8 @@ impl Pools {
         self.misses.fetch_add(1, Ordering::AcqRel);
         let mut state = self.state();
         (state.searched, state.controls_due) = (false, None);
+        // A store that was restored has older orders, and they hold.
+        state.controls.values_mut().for_each(|(stored, _)| *stored = StoredAt::default());
         state.pools.values_mut().for_each(Pool::missed_changes);
         drop(state);
         self.work.notify_one();

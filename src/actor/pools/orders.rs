@@ -137,3 +137,24 @@ impl Pools {
         orders.filter_map(|(name, pool)| Some(((&**name).into(), order(pool)?))).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::{Epoch, Revision, Token};
+
+    #[test]
+    fn older_orders_hold_only_when_the_store_is_read_again() {
+        let (pools, now) = (Pools::default(), (Moment::ZERO, 0));
+        let obey = |revision, by: &str| {
+            let mut controls = PoolControls::default();
+            controls.carry_out(&PoolOrder::Freeze, Said { by: by.into(), ..Said::default() });
+            pools.obey("p", (Token::of(Epoch(1), Revision(revision)), true), controls, now);
+            pools.controls("p").frozen.as_ref().map(|said| said.by.to_string())
+        };
+        assert_eq!(obey(9, "newer").as_deref(), Some("newer"));
+        assert_eq!(obey(3, "older").as_deref(), Some("newer"));
+        pools.missed_changes();
+        assert_eq!(obey(3, "restored").as_deref(), Some("restored"));
+    }
+}

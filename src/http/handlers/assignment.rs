@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
-use super::events::{begin_of, sse};
+use super::{
+    events::{begin_of, sse},
+    pools::unknown,
+};
 use crate::{
     api::{Assignment, AssignmentQuery, Route, RoutesQuery, limits::MAX_ASSIGNMENT},
     http::{
@@ -94,10 +97,9 @@ fn open(request: &HttpRequest, app: web::Data<App>, pool: &str) -> Result<Reader
 /// Who calls, if it may read keys of the pool, and a policy names the pool.
 fn known(request: &HttpRequest, app: &App, pool: &str) -> Result<Caller, Problem> {
     let caller = Caller::of(request);
-    let mut pools = app.manager.pool_names();
-    pools.retain(|pool| caller.reads_pool(app, pool));
-    if pools.iter().any(|known| **known == *pool) {
+    let is_known = app.manager.pool_names().iter().any(|known| **known == *pool);
+    if is_known && caller.reads_pool(app, pool) {
         return Ok(caller);
     }
-    Err(Problem::unknown_pool(pool, &pools))
+    Err(unknown(&caller, app, pool))
 }

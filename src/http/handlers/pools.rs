@@ -176,7 +176,7 @@ async fn found(request: &HttpRequest, app: &App, name: &str) -> Result<PoolShown
 }
 
 /// That no policy names the pool. The caller is told of those that it may see.
-fn unknown(caller: &Caller, app: &App, name: &str) -> Problem {
+pub(super) fn unknown(caller: &Caller, app: &App, name: &str) -> Problem {
     let mut known = app.manager.pool_names();
     known.retain(|pool| caller.reads_pool(app, pool));
     Problem::unknown_pool(name, &known)
