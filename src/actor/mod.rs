@@ -50,7 +50,9 @@ pub use environment::{Observed, Promise};
 pub(crate) use lease::lease_actors;
 pub use mail::{AnyReceiver, AnyWait, Mail, Place, Reply, TracedCall, Vacated};
 pub use plugins::{NamedPlugin, PluginLimits, Plugins, Subscription};
-pub use pools::{DryRun, Joined, MemberView, PoolView, Pools, Reservation, Roster, Routed, Share};
+pub use pools::{
+    DryRun, Joined, MemberView, Order, PoolView, Pools, Reservation, Roster, Routed, Share,
+};
 pub use quotas::{Claim, OverQuota, Places, Quota, Quotas, Standing};
 pub use runtime::{
     arbiters::{Arbiters, claim_this_thread},
@@ -67,6 +69,7 @@ pub use runtime::{
 pub use sessions::{FailingCheck, FailingChecks, Handovers, Session, SessionService, Sessions};
 pub(crate) use sessions::{
     ask_handover, ask_to_drain, read_session_leases, revoke, start as start_sessions,
+    write_announced,
 };
 pub use supervision::{Stop, Supervisor, SupervisorAddr};
 pub(crate) use supervision::{awaken, inherit};

@@ -55,7 +55,7 @@ pub struct PoolGuard {
 }
 
 /// A session that joined a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct PoolMember {
     /// The digest of the session.
@@ -106,13 +106,19 @@ pub struct PoolMember {
     /// Where it serves its keys; null if it did not say.
     #[serde(default)]
     pub address: Option<String>,
+    /// The load of the leases that it holds, in the unit that members report; null if the pool is not balanced by load.
+    #[serde(default)]
+    pub load: Option<f64>,
+    /// The highest load that the member accepts; null if it did not say.
+    #[serde(default)]
+    pub load_limit: Option<f64>,
     /// The URL of the session's home node; null if the answering node does not know it yet.
     #[serde(default)]
     pub node: Option<String>,
 }
 
 /// A pool and its members.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = PoolWire))]
 pub struct Pool {
     /// The name of the pool.
@@ -154,12 +160,16 @@ pub struct Pool {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub rebalancing: bool,
+    /// What the most loaded member carries for its weight, divided by the mean of the members; null if the pool is not
+    /// balanced by load.
+    #[serde(default)]
+    pub load_peak: Option<f64>,
     /// The members, in the order of their sessions' digests.
     pub members: Vec<PoolMember>,
 }
 
 /// Answer of `GET /v1/pools`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema), schema(as = PoolsWire))]
 pub struct Pools {
     /// Every pool that a policy names, and `default`, in the order of their names.
@@ -176,14 +186,15 @@ pub struct PlannedMove {
     pub session: String,
     /// The owner of the session.
     pub owner: String,
-    /// `surplus`: the member holds more than its share. `drain`: the member is leaving.
+    /// `surplus`: the member holds more than its share. `load`: the move makes loads more even. `drain`: the member is
+    /// leaving.
     pub reason: String,
     /// The reason as a sentence, with the numbers.
     pub detail: String,
 }
 
 /// Answer of `GET /v1/pools/{pool}/plan`: what would be done now for the balance of the pool. Nothing is done.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct PoolPlan {
     /// The pool as it is, with the share of each member.

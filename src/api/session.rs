@@ -1,5 +1,7 @@
 //! Sessions.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -142,6 +144,15 @@ pub struct BeatBody {
     /// True: the member takes leases from now on. A member that is ready stays so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
+    /// The load of leases that the session holds, by key, in any unit: from 0 to 1 000 000 000. It counts in a pool with
+    /// `balance = "load"`. A key that the session does not hold is passed over, and a load that was reported before counts
+    /// until it is reported again. All loads of a session may take up 14 KiB.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "server", schema(value_type = HashMap<String, f64>))]
+    pub loads: BTreeMap<String, f64>,
+    /// The highest load that the member accepts, in the same unit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_limit: Option<f64>,
 }
 
 /// Answer of `POST /v1/sessions/{id}/heartbeat`.

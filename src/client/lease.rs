@@ -175,6 +175,14 @@ impl Lease {
         self.state.guarantee.handover_requested().await
     }
 
+    /// Sets its load, which the heartbeats of its session report: see
+    /// [`Session::report_load`](super::Session::report_load). A lease without a session has none.
+    pub fn report_load(&self, load: f64) {
+        if let Some(session_state) = self.session_state.as_ref().filter(|_| self.valid()) {
+            session_state.loads().set(self.key(), load);
+        }
+    }
+
     /// Sends a heartbeat now, in addition to those in the background, and returns the time until the guarantee ends.
     ///
     /// # Errors

@@ -77,6 +77,7 @@ mod keep;
 mod lease;
 mod lease_state;
 mod leave;
+mod loads;
 mod overload;
 mod pool;
 mod readiness;

@@ -128,6 +128,7 @@ pub struct WorkerPool {
     capacity: usize,
     version: Option<String>,
     address: Option<String>,
+    load_limit: Option<f64>,
     keys: Vec<String>,
     ttl: Duration,
     order: Order,
@@ -148,6 +149,7 @@ impl WorkerPool {
             capacity: usize::MAX,
             version: None,
             address: None,
+            load_limit: None,
             keys: Vec::new(),
             ttl: Duration::from_secs(15),
             order: Order::Random,
@@ -185,6 +187,12 @@ impl WorkerPool {
     #[must_use]
     pub fn address(self, address: impl Into<String>) -> Self {
         Self { address: Some(address.into()), ..self }
+    }
+
+    /// The highest load that it accepts, in the unit of [`Lease::report_load`].
+    #[must_use]
+    pub fn load_limit(self, limit: f64) -> Self {
+        Self { load_limit: Some(limit), ..self }
     }
 
     /// The keys to take from; by default, all known keys of the pool.
@@ -293,7 +301,10 @@ impl Member {
                 biased;
                 () = asked_to_leave(&mut leave) => return Ok(None),
                 opened = pool.client.open_session(options) => match opened {
-                    Ok(session) => return Ok(Some(Arc::new(session))),
+                    Ok(session) => {
+                        pool.load_limit.into_iter().for_each(|limit| session.limit_load(limit));
+                        return Ok(Some(Arc::new(session)));
+                    }
                     Err(error) if is_final(&error) => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, "cannot open a session; retrying");

@@ -241,6 +241,18 @@ impl Session {
         self.session_state.set_progress(text.into());
     }
 
+    /// Sets the load of a lease that it keeps, which heartbeats report from now on; in any unit, from 0 to 1 000 000 000.
+    /// It counts in a pool with `balance = "load"`. A session's record has room for some 400 keys: of more, the heaviest
+    /// are reported.
+    pub fn report_load(&self, key: &str, load: f64) {
+        self.session_state.loads().set(key, load);
+    }
+
+    /// Sets the highest load that it accepts, in the unit of [`Session::report_load`].
+    pub fn limit_load(&self, limit: f64) {
+        self.session_state.loads().limit(limit);
+    }
+
     /// Says that it takes its share of its pool from now on.
     ///
     /// # Errors

@@ -24,6 +24,7 @@ use super::{
     hold::Hold,
     keep::{KeepOutcome, Kept},
     lease_state::LeaseState,
+    loads::Loads,
     servers::server_url,
     settle::Granted,
     stream::Registered,
@@ -60,6 +61,7 @@ pub(super) struct SessionState {
     asking: Mutex<Asking>,
     roll: Mutex<Roll>,
     progress: Mutex<Option<String>>,
+    loads: Loads,
     /// What a server tells by itself.
     told: Registered,
 }
@@ -177,6 +179,7 @@ impl SessionState {
             asking: Mutex::default(),
             roll: Mutex::default(),
             progress: Mutex::default(),
+            loads: Loads::default(),
             told,
         })
     }
@@ -206,6 +209,11 @@ impl SessionState {
         *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(text);
     }
 
+    /// The loads that heartbeats report.
+    pub(super) fn loads(&self) -> &Loads {
+        &self.loads
+    }
+
     /// Adds a lease that was granted to a request sent at this moment.
     pub(super) fn take_in(&self, lease: &Arc<LeaseState>, sent: Sent) {
         let mut roll = self.roll();
@@ -232,6 +240,7 @@ impl SessionState {
         let mut roll = self.roll();
         if roll.leases.get(lease.key()).is_some_and(|known| known.token() == lease.token()) {
             roll.leases.remove(lease.key());
+            self.loads.forget(lease.key());
         }
     }
 
@@ -379,7 +388,7 @@ impl Kept for SessionState {
 
     async fn beat(&self, sent: Sent, patience: Duration) -> KeepOutcome {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let body = BeatBody { progress, ..BeatBody::default() };
+        let body = self.loads.report(BeatBody { progress, ..BeatBody::default() });
         let call = Call::post("sessions", json!(body)).segment(&self.id).segment("heartbeat");
         let asked = self.client.ask_next(&call, self.home.as_ref(), &self.turn, patience);
         match asked.await {

@@ -49,13 +49,13 @@ pub use message::{
     Request, Revoke, SessionOver, Settled, StoreError, Transfer, View, WriteEffect,
 };
 pub use policy::{
-    DEFAULT_HANDOVER_MS, DEFAULT_MASS_FAILURE_PERCENT, DEFAULT_MIXED_VERSIONS_MS, DEFAULT_POOL,
-    FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, MassFailure, OnFenceFailure, Policies, Policy,
-    TtlBounds,
+    Balance, DEFAULT_HANDOVER_MS, DEFAULT_MASS_FAILURE_PERCENT, DEFAULT_MIXED_VERSIONS_MS,
+    DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, MassFailure, OnFenceFailure, Policies,
+    Policy, Tolerance, TtlBounds,
 };
 pub use pool::{
     Announced, CandidateOrder, Guard, MAX_ADDRESS_BYTES, MAX_VERSION_BYTES, PoolControls,
-    PoolOrder, Said, UnreadableOrders, arrange, balance, compare_versions,
+    PoolOrder, Said, UnreadableOrders, arrange, balance, compare_versions, load, reports,
 };
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,

@@ -28,8 +28,10 @@ pub struct Policy {
     pub lock_delay_ms: u32,
     /// What must be done to the resource when its tenure ended.
     pub fence: Option<Arc<FencePlan>>,
-    /// Whether leases of its pool are moved between the pool's members.
-    pub balance: bool,
+    /// Whether leases of its pool are moved between the pool's members, and by what.
+    pub balance: Balance,
+    /// How far the load of a member may be from the mean, if they are moved by load.
+    pub tolerance: Tolerance,
     /// The time that a holder has to hand over, in milliseconds.
     pub handover_timeout_ms: u64,
     /// How long the keys of a member of its pool that went without a drain are kept for the member's owner, in
@@ -44,6 +46,50 @@ pub struct Policy {
     pub mass_failure_percent: u32,
     /// The most keys that may exist under this policy; `None` for no limit.
     pub keys: Option<u64>,
+}
+
+/// By what the leases of a pool are balanced over its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balance {
+    /// They stay where they are.
+    #[default]
+    No,
+    /// By their number.
+    Count,
+    /// By the loads that the members report.
+    Load,
+}
+
+/// How far the load of a member may be from the mean before leases move.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tolerance {
+    /// 2.5 % of the mean.
+    Tight,
+    /// 10 %.
+    #[default]
+    Default,
+    /// 40 %.
+    Loose,
+}
+
+impl Balance {
+    /// Whether they move.
+    #[must_use]
+    pub fn moves(self) -> bool {
+        self != Self::No
+    }
+}
+
+impl Tolerance {
+    /// As a part of the mean.
+    #[must_use]
+    pub fn part(self) -> f64 {
+        match self {
+            Self::Tight => 0.025,
+            Self::Default => 0.1,
+            Self::Loose => 0.4,
+        }
+    }
 }
 
 /// What counts as a mass failure of a pool.
@@ -144,7 +190,15 @@ impl Policies {
     /// Whether the leases of a pool are moved between its members.
     #[must_use]
     pub fn balances(&self, pool: &str) -> bool {
-        self.of_pool(pool).any(|policy| policy.balance)
+        self.of_pool(pool).any(|policy| policy.balance.moves())
+    }
+
+    /// How far the loads of a pool's members may be from their mean, as a part of it: the least of its policies. `None` if
+    /// its leases are not moved by load.
+    #[must_use]
+    pub fn load_tolerance(&self, pool: &str) -> Option<f64> {
+        let by_load = self.of_pool(pool).filter(|policy| policy.balance == Balance::Load);
+        by_load.map(|policy| policy.tolerance.part()).min_by(f64::total_cmp)
     }
 
     /// The time that a member of a pool has to hand everything over, in milliseconds: the longest for any key of the
@@ -209,7 +263,8 @@ impl Default for Policy {
             ttl: TtlBounds::default(),
             lock_delay_ms: 0,
             fence: None,
-            balance: false,
+            balance: Balance::No,
+            tolerance: Tolerance::Default,
             handover_timeout_ms: DEFAULT_HANDOVER_MS,
             rejoin_window_ms: 0,
             mixed_versions_ms: DEFAULT_MIXED_VERSIONS_MS,

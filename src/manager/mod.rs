@@ -24,6 +24,7 @@ mod follow;
 mod holder;
 mod inspect;
 mod list_back;
+mod loads;
 mod nodes;
 mod notify;
 mod open;
@@ -43,7 +44,7 @@ use tokio::sync::Semaphore;
 
 pub use crate::actor::watch;
 pub use crate::actor::{
-    Arbiters, Asked, BusEvent, Decided, DryRun, FailingCheck, Limits, MemberView, NodeView,
+    Arbiters, Asked, BusEvent, Decided, DryRun, FailingCheck, Limits, MemberView, NodeView, Order,
     Published, Roster, Routed, Share, Subscriber, Target, TooManySubscribers, claim_this_thread,
 };
 pub use acquire::AcquireOne;

@@ -8,7 +8,7 @@ use super::{
     error::{CallError, Invalid, SessionError},
 };
 use crate::{
-    actor::{Asked, Session, ask_to_drain},
+    actor::{Asked, Session, ask_to_drain, write_announced},
     lease::{
         Acquire, Announced, Answer, Heartbeat, Holdings, Key, KeyState, Lost, Nonce, Owner,
         Release, SessionId, SessionSpec, Token, View,
@@ -182,16 +182,17 @@ impl Manager {
         let asked = asked.into();
         let (session, _) = self.beat(id, asked).await?;
         let pools = &self.coordinator.pools;
-        let Some(announced) = pools.announced(session.digest).filter(|it| it.unready) else {
+        if !pools.announced(session.digest).is_some_and(|it| it.unready) {
             return Ok(());
-        };
-        let announced = Announced { unready: false, ..announced };
-        // An empty object says that there is nothing to say: the earlier value must not stay.
-        let value = announced.to_value().or_else(|| Some("{}".into()));
-        let beat = Heartbeat { value, ..Heartbeat::new(id.proof) };
-        self.heartbeat(Key::of_session(id.digest).as_str(), beat, asked).await?;
-        pools.announces(id.digest, &announced);
-        Ok(())
+        }
+        let change = |announced| Announced { unready: false, ..announced };
+        let service = &self.coordinator.session_service;
+        let written = write_announced(service, &session, id.proof, asked, change).await;
+        match self.answered(written)? {
+            Answer::Alive { .. } => Ok(()),
+            Answer::Lost(lost) => Err(SessionError::Lost(lost)),
+            other => Err(CallError::of("make a member ready", other).into()),
+        }
     }
 
     pub(super) fn asks_of(&self, session: &Session) -> Asks {

@@ -288,7 +288,7 @@ fn policies_come_from_the_file_and_read_back() {
     // A policy's bounds may be wider than the limits, which apply where the policy has no bound.
     assert_eq!(of("jobs/1"), ("jobs".into(), 1000, 48 * 3_600_000, 2000));
     assert_eq!(of("else"), ("default".into(), 50, 60_000, 0));
-    assert!(loaded.settings.policies[0].balance);
+    assert_eq!(loaded.settings.policies[0].balance, crate::lease::Balance::Count);
     assert_eq!([policies.of("jobs/1").keys, policies.of("else").keys], [Some(7), None]);
     let origin = loaded.origin("policy[1].ttl_max").to_string();
     assert_eq!(origin, format!("{}:14", file.path().display()));

@@ -220,7 +220,7 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
         Policy { fence: before, ..policy("f/") },
         Policy { fence: after, ..policy("g/") },
         Policy { lock_delay_ms: delay, ..policy("d/") },
-        Policy { pool: "pool".into(), balance: true, rejoin_window_ms, ..policy("p/") },
+        Policy { pool: "pool".into(), balance: Balance::Count, rejoin_window_ms, ..policy("p/") },
     ];
     Arc::new(Policies::new(all, Policy::default()))
 }

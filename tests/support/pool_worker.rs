@@ -26,6 +26,7 @@ pub struct Worker {
     http: reqwest::Client,
     held: Arc<Mutex<Held>>,
     replaced: Arc<AtomicBool>,
+    loads: Arc<Mutex<BTreeMap<String, f64>>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
@@ -43,6 +44,7 @@ struct Hand {
     http: reqwest::Client,
     held: Arc<Mutex<Held>>,
     replaced: Arc<AtomicBool>,
+    loads: Arc<Mutex<BTreeMap<String, f64>>>,
 }
 
 impl Worker {
@@ -65,6 +67,7 @@ impl Worker {
             http,
             held: Arc::default(),
             replaced: Arc::default(),
+            loads: Arc::default(),
             tasks: Vec::new(),
         };
         worker.tasks.push(tokio::spawn(worker.hand().keep()));
@@ -72,7 +75,7 @@ impl Worker {
     }
 
     fn hand(&self) -> Hand {
-        let Self { owner, id, url, http, held, replaced, .. } = self;
+        let Self { owner, id, url, http, held, replaced, loads, .. } = self;
         Hand {
             owner: owner.clone(),
             id: id.clone(),
@@ -80,6 +83,7 @@ impl Worker {
             http: http.clone(),
             held: held.clone(),
             replaced: replaced.clone(),
+            loads: loads.clone(),
         }
     }
 
@@ -103,6 +107,11 @@ impl Worker {
         self.held.lock().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
     }
 
+    /// From now on its heartbeats report the loads of those of these keys that it holds.
+    pub fn report(&self, loads: &BTreeMap<String, f64>) {
+        self.loads.lock().unwrap_or_else(PoisonError::into_inner).clone_from(loads);
+    }
+
     /// Whether it was told that a newer session of its owner took its place.
     pub fn is_replaced(&self) -> bool {
         self.replaced.load(Ordering::Acquire)
@@ -123,7 +132,7 @@ impl Hand {
     async fn keep(self) {
         let path = format!("/v1/sessions/{}/heartbeat", self.id);
         loop {
-            if let Some((200, alive)) = self.post(&path, &json!({})).await {
+            if let Some((200, alive)) = self.post(&path, &self.beat()).await {
                 for notice in alive["notices"].as_array().expect("notices") {
                     match notice["type"].as_str().expect("a type") {
                         "handover-requested" => {
@@ -137,6 +146,13 @@ impl Hand {
             }
             tokio::time::sleep(BEAT).await;
         }
+    }
+
+    fn beat(&self) -> Value {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        loads.retain(|key, _| held.contains_key(key));
+        json!({ "loads": loads })
     }
 
     async fn hand_everything_over(&self) {

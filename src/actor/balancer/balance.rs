@@ -11,7 +11,7 @@ use futures_util::{StreamExt, stream};
 use crate::{
     actor::{
         coordinator::Coordinator,
-        pools::{DryRun, Pool},
+        pools::{DryRun, Order, Pool},
         sessions::ask_handover,
     },
     lease::{Answer, Key, Moment, Nonce, balance::Damping},
@@ -47,7 +47,7 @@ fn damping() -> Damping {
 pub fn dry_run(coordinator: &Coordinator, name: &str) -> Option<DryRun> {
     let table = coordinator.policy_table();
     let balances = table.balances(name);
-    let movable = |key: &Key| !balances || table.of(key.as_str()).0.balance;
+    let movable = |key: &Key| !balances || table.of(key.as_str()).0.balance.moves();
     let now = coordinator.clock.now();
     coordinator.pools.change_known(name, |pool| pool.dry_run(movable, now, damping()))
 }
@@ -73,7 +73,7 @@ pub async fn balance(coordinator: &Arc<Coordinator>) {
 async fn balance_pool(coordinator: &Arc<Coordinator>, name: &str, damping: Damping) -> bool {
     let now = coordinator.clock.now();
     let (orders, wanted) = plan(coordinator, name, now, damping);
-    let asks = orders.into_iter().map(|(digest, key)| ask(coordinator, name, digest, key, now));
+    let asks = orders.into_iter().map(|order| ask(coordinator, name, order, now));
     stream::iter(asks).buffer_unordered(ASKS_AT_ONCE).collect::<()>().await;
     wanted
 }
@@ -84,10 +84,10 @@ fn plan(
     name: &str,
     now: Moment,
     damping: Damping,
-) -> (Vec<(Nonce, Key)>, bool) {
+) -> (Vec<Order>, bool) {
     let table = coordinator.policy_table();
     let here = |digest: Nonce| coordinator.sessions.get(digest).is_some();
-    let movable = |key: &Key| table.of(key.as_str()).0.balance;
+    let movable = |key: &Key| table.of(key.as_str()).0.balance.moves();
     let upgrade = Duration::from_millis(table.mixed_versions_ms(name));
     let plan = |pool: &mut Pool| {
         let upgrades = pool.note_versions(now, upgrade);
@@ -96,21 +96,21 @@ fn plan(
         if pool.is_guard_over() {
             coordinator.pools.ends_guard();
         }
+        pool.assign_again();
         let damping = pool.damping(damping);
-        let plan = pool.plan(here, now, damping);
-        pool.note_balance(&plan, now);
+        let proposal = pool.propose(here, movable, now, damping);
+        pool.note_balance(&proposal, now);
         if let Some(metrics) = table.named(name) {
-            metrics.balance(pool.members.len(), plan.moves, pool.free());
+            metrics.balance(pool.members.len(), proposal.moves, pool.free());
             metrics.guarded(pool.guard().is_some());
         }
-        let watched = watched || upgrades || pool.is_rebalancing(plan.moves, now);
+        let watched = watched || upgrades || pool.is_rebalancing(proposal.moves, now);
         let mut orders = pool.paused_orders(here);
         if !table.balances(name) {
             return (orders, watched);
         }
-        let wanted = watched || plan.asks.iter().any(|ask| *ask > 0);
-        orders.extend(pool.orders(&plan, here, movable, now, damping));
-        (orders, wanted)
+        orders.extend(proposal.orders);
+        (orders, watched || proposal.asks > 0)
     };
     coordinator.pools.change_known(name, plan).unwrap_or_default()
 }
@@ -123,13 +123,15 @@ fn say_aside(pool: &str, session: Nonce) {
     );
 }
 
-async fn ask(coordinator: &Arc<Coordinator>, name: &str, digest: Nonce, key: Key, now: Moment) {
-    let session = coordinator.sessions.get(digest);
+async fn ask(coordinator: &Arc<Coordinator>, name: &str, order: Order, now: Moment) {
+    let Order { member, key, shift } = order;
+    let session = coordinator.sessions.get(member);
     let drained = session.and_then(|session| session.drained_by());
-    let (reason, actor) = match (drained, coordinator.pools.paused(name, &key)) {
-        (Some(by), _) => (format!("drain, by {by}"), by),
-        (None, Some(said)) => (format!("paused: {}", said.reason), said.by),
-        (None, None) => (BALANCE.to_owned(), ACTOR.into()),
+    let (reason, actor) = match (drained, coordinator.pools.paused(name, &key), shift) {
+        (Some(by), ..) => (format!("drain, by {by}"), by),
+        (None, Some(said), _) => (format!("paused: {}", said.reason), said.by),
+        (None, None, Some(shift)) => (format!("load: {shift}"), ACTOR.into()),
+        (None, None, None) => (BALANCE.to_owned(), ACTOR.into()),
     };
     let answer =
         ask_handover(&coordinator.session_service, &key, &reason, &actor, now.into()).await;

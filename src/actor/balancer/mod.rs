@@ -5,6 +5,7 @@
 
 mod balance;
 mod follow;
+mod loads;
 
 use std::sync::Arc;
 
@@ -18,5 +19,8 @@ pub(crate) fn start(coordinator: &Arc<Coordinator>) {
     });
     supervise(coordinator, "balance", |coordinator| async move {
         balance::balance(&coordinator).await;
+    });
+    supervise(coordinator, "loads", |coordinator| async move {
+        loads::share(&coordinator).await;
     });
 }

@@ -61,6 +61,13 @@ impl PolicyTable {
         self.policies.balances(pool)
     }
 
+    /// How far the loads of a pool's members may be from their mean, as a part of it. `None` if its leases are not moved by
+    /// load.
+    #[must_use]
+    pub fn load_tolerance(&self, pool: &str) -> Option<f64> {
+        self.policies.load_tolerance(pool)
+    }
+
     /// How long the keys of a member of a pool that went are kept for its owner, in milliseconds.
     #[must_use]
     pub fn rejoin_window_ms(&self, pool: &str) -> u32 {

@@ -12,6 +12,7 @@ use std::{sync::Arc, time::Duration};
 use super::{
     fact::By,
     pool::{Joined, Place, Pool},
+    shares::Order,
 };
 use crate::{
     clock::HashMap,
@@ -165,10 +166,12 @@ impl Pool {
     }
 
     /// The paused keys that these members hold and were not asked for.
-    pub fn paused_orders(&self, here: impl Fn(Nonce) -> bool) -> Vec<(Nonce, Key)> {
+    pub fn paused_orders(&self, here: impl Fn(Nonce) -> bool) -> Vec<Order> {
         let held = self.controls.paused.keys().filter_map(|key| self.keys.get_key_value(&**key));
         let orders = held.filter_map(|(key, place)| match place.fact.by {
-            By::Session(digest) if !place.fact.asked && here(digest) => Some((digest, key.clone())),
+            By::Session(member) if !place.fact.asked && here(member) => {
+                Some(Order { member, key: key.clone(), shift: None })
+            }
             _ => None,
         });
         orders.collect()

@@ -9,6 +9,7 @@
 //! Assumes: the supervisor reports every committed change in the order of the feed. A change costs one lookup of a key.
 //! Nothing is kept about keys whose pool no session joined.
 
+mod by_load;
 mod controlled;
 mod fact;
 mod losses;
@@ -39,7 +40,7 @@ use self::{
 pub use self::{
     pool::Joined,
     roster::{Roster, Routed},
-    shares::{DryRun, MemberView, PoolView, Share},
+    shares::{DryRun, MemberView, Order, PoolView, Share},
 };
 use crate::{
     actor::{
@@ -284,18 +285,20 @@ impl Pools {
         (places > 0).then_some(Reservation { pools: self, name, digest, named, places, taking })
     }
 
-    /// The keys of a pool that nobody holds. If keys are named, only those among them.
+    /// The keys of a pool that nobody holds and that are for this member. If keys are named, only those among them.
     #[must_use]
-    pub fn unheld(&self, name: &str, named: &[Key]) -> Vec<Key> {
-        let state = self.state();
-        match state.pools.get(name) {
-            Some(pool) if named.is_empty() => pool.unheld(),
-            Some(pool) => {
-                let free = |key: &&Key| pool.is_free(key) && pool.is_open_to_shares(key);
-                named.iter().filter(free).cloned().collect()
+    pub fn unheld(&self, name: &str, digest: Nonce, named: &[Key]) -> Vec<Key> {
+        let unheld = |pool: &mut Pool| {
+            pool.assign();
+            if named.is_empty() {
+                return pool.unheld(digest);
             }
-            None => named.to_vec(),
-        }
+            let free = |key: &&Key| {
+                pool.is_free(key) && pool.is_open_to_shares(key) && pool.is_for(digest, key)
+            };
+            named.iter().filter(free).cloned().collect()
+        };
+        self.change(name, unheld).unwrap_or_else(|| named.to_vec())
     }
 
     /// The keys to which a member comes back: its owner held them last, or still holds them by an earlier session. If
@@ -334,13 +337,15 @@ impl Pools {
         let mut state = self.state();
         let Some(pool) = state.pools.get_mut(name) else { return (named.to_vec(), parked(0)) };
         *pool.parked.entry(pool.opened()).or_default() += 1;
+        pool.assign();
         let keys = if named.is_empty() {
-            let mut keys = pool.unheld();
+            let mut keys = pool.unheld(digest);
             keys.extend(pool.coming(digest));
             keys
         } else {
             let coming = |key: &&Key| {
-                (pool.is_free(key) || pool.is_coming(digest, key)) && pool.is_open_to_shares(key)
+                let is_free = pool.is_free(key) && pool.is_for(digest, key);
+                (is_free || pool.is_coming(digest, key)) && pool.is_open_to_shares(key)
             };
             named.iter().filter(coming).cloned().collect()
         };

@@ -9,7 +9,9 @@ use super::{
 use crate::{
     actor::runtime::watch,
     clock::{HashMap, HashSet},
-    lease::{Announced, Key, Moment, Nonce, Owner, PoolControls, Token, balance::Standing},
+    lease::{
+        Announced, Key, Moment, Nonce, Owner, PoolControls, Token, balance::Standing, load::Load,
+    },
 };
 
 /// A session that joined a pool.
@@ -88,6 +90,12 @@ pub struct Pool {
     /// Whether all keys are known.
     pub indexed: watch::Sender<bool>,
     pub targets: Option<HashMap<Nonce, usize>>,
+    /// How far loads may be from their mean, as a part of it, where leases move by load.
+    pub by_load: Option<f64>,
+    /// The last known load of each key that a member reported.
+    pub loads: HashMap<Key, Load>,
+    /// Where leases move by load: the member that each key without one is for.
+    pub placed: HashMap<Key, Nonce>,
     /// Whether each member takes the leases that it should have.
     pub standings: HashMap<Nonce, Standing>,
     /// How often a key became free, or its holder was asked for it.
@@ -120,6 +128,9 @@ impl Default for Pool {
             indexing: 0,
             indexed: watch::Sender::new(false),
             targets: None,
+            by_load: None,
+            loads: HashMap::default(),
+            placed: HashMap::default(),
             standings: HashMap::default(),
             opened: 0,
             changed: watch::Sender::new(0),
@@ -198,7 +209,11 @@ impl Pool {
         }
         self.count(fact, 1);
         self.keys.insert(key.clone(), place);
-        self.moved();
+        if self.goes_as_placed(key, fact.by) {
+            self.changed.send_modify(|count| *count += 1);
+        } else {
+            self.moved();
+        }
     }
 
     /// Removes a key that was forgotten after this tenure, if no holder is known.
@@ -206,6 +221,7 @@ impl Pool {
         let gone = |place: &&Place| place.fact.by == By::Nobody && place.fact.token <= token;
         if let Some(fact) = self.keys.get(key).filter(gone).map(|place| place.fact) {
             self.keys.remove(key);
+            self.loads.remove(key);
             self.handed_over.remove(key);
             self.count(fact, -1);
             self.moved();
@@ -231,6 +247,7 @@ impl Pool {
             return Vec::new();
         }
         let owner = joined.owner.clone();
+        self.note_loads(digest, &joined.announced);
         self.members.insert(digest, joined);
         // The next plan says whether this is so. Until then, no key goes to an old version.
         self.is_mixed |= self.mixed_since.is_none() && self.has_versions();
@@ -253,8 +270,13 @@ impl Pool {
         self.indexed.send_replace(false);
     }
 
-    pub fn begin_indexing(&mut self) {
+    /// `by_load`: how far loads may be from their mean, if leases move by load.
+    pub fn begin_indexing(&mut self, by_load: Option<f64>) {
         self.indexing += 1;
+        if by_load != self.by_load {
+            (self.by_load, self.placed) = (by_load, HashMap::default());
+            self.reopen();
+        }
     }
 
     /// Every key of the store was read.
@@ -267,6 +289,7 @@ impl Pool {
             .map(|(key, _)| key.clone())
             .collect();
         for key in gone {
+            self.loads.remove(&key);
             self.handed_over.remove(&key);
             if let Some(place) = self.keys.remove(&key) {
                 self.count(place.fact, -1);
@@ -287,31 +310,33 @@ impl Pool {
         self.moved();
     }
 
-    /// The keys that nobody holds and that a member may be granted.
-    pub fn unheld(&self) -> Vec<Key> {
-        self.find(|fact| fact.by == By::Nobody)
+    /// The keys that nobody holds and that the member may be granted.
+    pub fn unheld(&self, digest: Nonce) -> Vec<Key> {
+        self.find(|key, fact| fact.by == By::Nobody && self.is_for(digest, key))
     }
 
     /// The keys that others than this session hold and that the session may be granted.
     pub fn others(&self, digest: Nonce) -> Vec<Key> {
-        self.find(|fact| fact.is_of_another(digest))
+        self.find(|_, fact| fact.is_of_another(digest))
     }
 
     /// The keys that others than this session hold and were asked for, and that the session may be granted.
     pub fn coming(&self, digest: Nonce) -> Vec<Key> {
-        self.find(|fact| fact.asked && fact.is_of_another(digest))
+        let is_coming = |fact: &Fact| fact.asked && fact.is_of_another(digest);
+        self.find(|key, fact| is_coming(fact) && self.is_for(digest, key))
     }
 
-    fn find(&self, wanted: impl Fn(&Fact) -> bool) -> Vec<Key> {
+    fn find(&self, wanted: impl Fn(&Key, &Fact) -> bool) -> Vec<Key> {
         let wanted =
-            |(key, place): &(&Key, &Place)| wanted(&place.fact) && self.is_open_to_shares(key);
+            |(key, place): &(&Key, &Place)| wanted(key, &place.fact) && self.is_open_to_shares(key);
         self.keys.iter().filter(wanted).map(|(key, _)| key.clone()).collect()
     }
 
-    /// Whether others than this session hold the key and were asked for it.
+    /// Whether others than this session hold the key and were asked for it, and the session may be granted it.
     pub fn is_coming(&self, digest: Nonce, key: &Key) -> bool {
         let fact = self.keys.get(key).map(|place| place.fact);
-        fact.is_some_and(|fact| fact.asked && fact.is_of_another(digest))
+        let is_coming = fact.is_some_and(|fact| fact.asked && fact.is_of_another(digest));
+        is_coming && self.is_for(digest, key)
     }
 
     pub fn has(&self, digest: Nonce, key: &Key) -> bool {
@@ -332,6 +357,9 @@ impl Pool {
             self.opened += 1;
             if let By::Session(digest) = place.fact.by {
                 self.counts.entry(digest).or_default().asked += 1;
+            }
+            if self.by_load.is_some() {
+                self.moved();
             }
         }
     }

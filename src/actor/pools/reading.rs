@@ -99,8 +99,19 @@ impl Pools {
     }
 
     /// A search for every key of a pool begins.
-    pub(in crate::actor) fn begin_indexing(&self, name: &str) {
-        self.change(name, Pool::begin_indexing);
+    /// `by_load`: how far loads may be from their mean, if leases move by load.
+    pub(in crate::actor) fn begin_indexing(&self, name: &str, by_load: Option<f64>) {
+        self.change(name, |pool| pool.begin_indexing(by_load));
+    }
+
+    /// The members of the pools whose leases move by load, with the tolerance of each pool.
+    pub(in crate::actor) fn members_by_load(&self) -> Vec<(Nonce, f64)> {
+        let state = self.state();
+        let by_load = state.pools.values().filter_map(|pool| Some((pool, pool.by_load?)));
+        let members = by_load.flat_map(|(pool, tolerance)| {
+            pool.members.keys().map(move |digest| (*digest, tolerance))
+        });
+        members.collect()
     }
 
     /// Every key of a pool was read.

@@ -1,6 +1,6 @@
 //! What the members of a pool should have: shares, reserved places, and plans.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, fmt, time::Duration};
 
 use super::{
     fact::By,
@@ -9,8 +9,10 @@ use super::{
 use crate::{
     clock::{Chance, HashMap},
     lease::{
-        Guard, Key, Moment, Nonce,
+        Guard, Key, Moment, Nonce, Owner,
         balance::{Damping, Member, Plan, Standing, UNTAKEN, Unheld, band, choose, plan, targets},
+        load::Gain,
+        reports::in_units,
     },
 };
 
@@ -43,6 +45,8 @@ pub struct MemberView {
     pub replaced: bool,
     /// It gets no further keys, by order of an operator.
     pub cordoned: bool,
+    /// The load of its leases, where leases move by load.
+    pub load: Option<u128>,
 }
 
 /// A pool as shown to operators.
@@ -62,6 +66,54 @@ pub struct PoolView {
     pub guard: Option<Guard>,
     /// Whether it is being balanced exactly and at once.
     pub rebalancing: bool,
+    /// How much the most loaded member carries, as a part of the mean, where leases move by load.
+    pub peak: Option<f64>,
+}
+
+/// Why a lease moves by load.
+#[derive(Clone, Debug)]
+pub struct Shift {
+    /// The owner of the member that has it.
+    pub from: Owner,
+    /// The owner of the member that is to get it.
+    pub to: Owner,
+    /// What is gained.
+    pub gain: Gain,
+}
+
+impl fmt::Display for Shift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { from, to, gain: Gain { load, from: before, to: less, gain } } = self;
+        let [load, before, less] = [(*load).into(), *before, *less].map(in_units);
+        let gain = gain * 100.0;
+        write!(
+            f,
+            "{from} carries {before:.3}, {to} carries {less:.3}, the key {load:.3}; gain {gain:.2} % of the mean"
+        )
+    }
+}
+
+/// A lease that its member must be asked for.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// The session of the member.
+    pub member: Nonce,
+    /// The key.
+    pub key: Key,
+    /// Why it moves by load. `None` for a move by number or for a member that leaves.
+    pub shift: Option<Box<Shift>>,
+}
+
+/// What must be done for the balance of a pool.
+pub struct Proposal {
+    /// The smallest number of leases that must move until the pool is balanced.
+    pub moves: usize,
+    /// How many leases members should be asked for now, whether or not they may be.
+    pub asks: usize,
+    /// The leases that the members at home here are asked for.
+    pub orders: Vec<Order>,
+    /// Members must hand over leases, or were asked to.
+    pub is_uneven: bool,
 }
 
 /// What would be done now for the balance of a pool.
@@ -72,7 +124,7 @@ pub struct DryRun {
     /// The leases that must move until every member has its share.
     pub moves: usize,
     /// The leases whose members would be asked for them now, in the order of the keys.
-    pub orders: Vec<(Nonce, Key)>,
+    pub orders: Vec<Order>,
     /// How many more leases would be asked for, but must not move, or were not held for long enough.
     pub put_off: usize,
 }
@@ -80,7 +132,7 @@ pub struct DryRun {
 impl Pool {
     /// The members that count, in the order of their sessions, where the pool has `unseen` more keys. Each has what its
     /// owner's earlier sessions still hold.
-    fn counted(&self, unseen: usize) -> Vec<Member> {
+    pub fn counted(&self, unseen: usize) -> Vec<Member> {
         let replaced = self.replaced();
         let mut counts = Cow::Borrowed(&self.counts);
         for (earlier, newest) in &replaced {
@@ -139,9 +191,9 @@ impl Pool {
                 .values()
                 .any(|place| place.open_for(now).is_some_and(|open| open >= UNTAKEN));
         let (mut aside, mut again, mut moved) = (Vec::new(), false, false);
-        let members = self.counted(0);
-        let keys = self.free() + members.iter().map(|member| member.held).sum::<usize>();
-        for (member, target) in members.iter().zip(targets(&members, keys)) {
+        let (members, targets) = (self.counted(0), self.targets(0));
+        for member in members {
+            let target = targets.get(&member.id).copied().unwrap_or(0);
             let asks = self.counts.get(&member.id).is_some_and(|count| count.taking > 0);
             let short = self.free() > 0 && !asks && member.held + band(target) < target;
             let standing = self.standings.entry(member.id).or_default();
@@ -167,6 +219,10 @@ impl Pool {
             let targets = targets(&members, held + pool.free() + unseen);
             members.iter().map(|member| member.id).zip(targets).collect::<HashMap<_, _>>()
         };
+        if self.by_load.is_some() {
+            self.assign();
+            return self.with_unseen(unseen);
+        }
         if unseen > 0 {
             return compute(self);
         }
@@ -176,6 +232,22 @@ impl Pool {
         let targets = compute(self);
         self.targets = Some(targets.clone());
         targets
+    }
+
+    /// The targets of a pool by load, with `unseen` more keys, whose loads nobody knows: these are spread by their number.
+    fn with_unseen(&self, unseen: usize) -> HashMap<Nonce, usize> {
+        let mut all = self.targets.clone().unwrap_or_default();
+        if unseen > 0 {
+            let mut members = self.counted(0);
+            for member in &mut members {
+                let has = all.get(&member.id).copied().unwrap_or(0);
+                (member.capacity, member.held) = (member.capacity.saturating_sub(has), 0);
+            }
+            for (member, more) in members.iter().zip(targets(&members, unseen)) {
+                *all.entry(member.id).or_default() += more;
+            }
+        }
+        all
     }
 
     fn unseen(&self, named: &[Key]) -> usize {
@@ -255,8 +327,27 @@ impl Pool {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// The plan for a node that is the home node of the sessions for which `here` holds.
-    pub fn plan(&self, here: impl Fn(Nonce) -> bool, now: Moment, damping: Damping) -> Plan {
+    /// What a node must do that is the home node of the sessions for which `here` holds.
+    pub fn propose(
+        &self,
+        here: impl Fn(Nonce) -> bool,
+        movable: impl Fn(&Key) -> bool,
+        now: Moment,
+        damping: Damping,
+    ) -> Proposal {
+        if let Some(tolerance) = self.by_load {
+            return self.propose_by_load(tolerance, here, movable, now, damping);
+        }
+        let plan = self.plan(&here, now, damping);
+        let asked = self.members.keys().filter_map(|member| self.counts.get(member));
+        let asked: usize = asked.map(|count| count.asked).sum();
+        let asks = plan.asks.iter().sum();
+        let orders = self.orders(&plan, here, movable, now, damping);
+        Proposal { moves: plan.moves, asks, orders, is_uneven: asks + asked > 0 }
+    }
+
+    /// The plan by number.
+    fn plan(&self, here: impl Fn(Nonce) -> bool, now: Moment, damping: Damping) -> Plan {
         // Some keys are shut without this node's knowledge, and a fence may take hours.
         let is_fresh = |place: &&Place| place.open_for(now).is_some_and(|open| open < FRESH);
         let fresh = if self.free() > 0 { self.keys.values().filter(is_fresh).count() } else { 0 };
@@ -277,24 +368,21 @@ impl Pool {
         plan
     }
 
-    /// Notes whether the pool is out of balance by this plan: members must hand over leases, or were asked to.
-    pub fn note_balance(&mut self, plan: &Plan, now: Moment) {
-        let asked = self.members.keys().filter_map(|member| self.counts.get(member));
-        let moves = plan.asks.iter().any(|ask| *ask > 0)
-            || asked.map(|count| count.asked).sum::<usize>() > 0;
+    /// Notes whether the pool is out of balance.
+    pub fn note_balance(&mut self, proposal: &Proposal, now: Moment) {
         let since = self.uneven.map_or(now, |(since, _)| since);
-        self.uneven = moves.then_some((since, plan.moves));
+        self.uneven = proposal.is_uneven.then_some((since, proposal.moves));
     }
 
-    /// The leases that the members for which `here` holds must be asked for now.
-    pub fn orders(
+    /// The leases that the members for which `here` holds must be asked for now, by number.
+    fn orders(
         &self,
         plan: &Plan,
         here: impl Fn(Nonce) -> bool,
         movable: impl Fn(&Key) -> bool,
         now: Moment,
         damping: Damping,
-    ) -> Vec<(Nonce, Key)> {
+    ) -> Vec<Order> {
         let replaced = self.replaced();
         let asks: HashMap<Nonce, usize> = self
             .present(&replaced)
@@ -316,14 +404,14 @@ impl Pool {
             }
         }
         let mut orders = Vec::new();
-        for (digest, leases) in leases {
-            let of_member = if self.members[&digest].draining {
+        for (member, leases) in leases {
+            let of_member = if self.members[&member].draining {
                 // All of them, whatever their age.
                 leases.into_iter().map(|(key, _)| key).collect()
             } else {
-                choose(leases, asks[&digest], now, damping)
+                choose(leases, asks[&member], now, damping)
             };
-            orders.extend(of_member.into_iter().map(|key| (digest, key)));
+            orders.extend(of_member.into_iter().map(|key| Order { member, key, shift: None }));
         }
         orders
     }
@@ -335,12 +423,11 @@ impl Pool {
         now: Moment,
         damping: Damping,
     ) -> DryRun {
-        let everywhere = |_| true;
-        let plan = self.plan(everywhere, now, damping);
-        let mut orders = self.orders(&plan, everywhere, movable, now, damping);
-        orders.sort_unstable_by(|(_, a), (_, b)| a.cmp(b));
-        let put_off = plan.asks.iter().sum::<usize>().saturating_sub(orders.len());
-        DryRun { view: self.view(now), moves: plan.moves, orders, put_off }
+        let Proposal { moves, asks, mut orders, .. } =
+            self.propose(|_| true, movable, now, damping);
+        orders.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        let put_off = asks.saturating_sub(orders.len());
+        DryRun { view: self.view(now), moves, orders, put_off }
     }
 
     pub fn view(&mut self, now: Moment) -> PoolView {
@@ -348,7 +435,9 @@ impl Pool {
         let counted = self.counted(0);
         let held: usize = counted.iter().map(|member| member.held).sum();
         let replaced = self.replaced();
+        let carried = self.carried();
         let view = |(digest, joined): (&Nonce, &Joined)| {
+            let load = carried.as_ref().and_then(|(loads, _)| loads.get(digest).copied());
             let count = self.counts.get(digest).copied().unwrap_or_default();
             let share = targets.get(digest).copied();
             MemberView {
@@ -359,6 +448,7 @@ impl Pool {
                 aside: self.is_aside(*digest),
                 cordoned: self.controls.is_cordoned(&joined.owner),
                 replaced: replaced.contains_key(digest),
+                load,
             }
         };
         PoolView {
@@ -369,6 +459,7 @@ impl Pool {
             uneven: self.uneven,
             guard: self.guard().cloned(),
             rebalancing: self.rebalancing.is_some(),
+            peak: carried.as_ref().map(|(_, peak)| *peak),
         }
     }
 }

@@ -17,18 +17,22 @@ mod probe;
 mod progress;
 mod read_session_leases;
 mod reissues;
+mod reported;
 mod revoke;
 mod service;
 mod session;
 mod session_leases;
 mod tasks;
+mod write_announced;
 
 pub(in crate::actor) use self::checks::HealthChecks;
+pub(in crate::actor) use self::reported::Due;
 pub(crate) use self::{
     ask_handover::{ask_handover, ask_to_drain},
     read_session_leases::read_session_leases,
     revoke::revoke,
     tasks::start,
+    write_announced::write_announced,
 };
 pub use self::{
     failing::{FailingCheck, FailingChecks},

@@ -8,7 +8,7 @@ use std::{
     },
 };
 
-use super::progress::Progress;
+use super::{progress::Progress, reported::Reported};
 use crate::{
     actor::runtime::{
         followers::{Ear, News},
@@ -30,6 +30,8 @@ pub struct Session {
     /// The latest progress that its heartbeats reported.
     pub(super) progress: Progress,
     kept: Mutex<Kept>,
+    /// The loads that its heartbeats reported.
+    pub reported: Reported,
     /// Its recent calls for a share of its pool.
     repeats: Mutex<Repeats>,
     /// Whether a newer session of its owner replaced it once.
@@ -59,6 +61,7 @@ impl Session {
             spec,
             progress: Progress::default(),
             kept: Mutex::new(kept),
+            reported: Reported::default(),
             repeats: Mutex::new(Repeats::new(fresh)),
             replaced: AtomicBool::new(false),
             ended: watch::Sender::new(false),

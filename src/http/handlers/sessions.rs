@@ -16,7 +16,7 @@ use crate::{
         caller::Caller,
         following::keeps_session,
         forward::act_at_home,
-        request::{Body, OptionalBody, owner, query, read_announced, read_spec},
+        request::{Body, OptionalBody, owner, query, read_announced, read_report, read_spec},
     },
     lease::digest_of,
     manager::{Asked, SessionView},
@@ -89,6 +89,7 @@ pub async fn heartbeat(
 ) -> HttpResponse {
     act_at_home(&request, &app, &body.1, async |asked: Asked| {
         let id = Caller::of(&request).session_id("id", &path)?;
+        let report = read_report(&body.0)?;
         match body.0.ready {
             Some(false) => {
                 return Err(Problem::field("ready", "must be true: a member stays ready"));
@@ -102,6 +103,10 @@ pub async fn heartbeat(
         }
         let alive = app.manager.beat_session(id, body.0.progress.as_deref(), asked).await;
         let alive = alive.map_err(|error| Problem::session(&error))?;
+        if let Some(report) = report {
+            let reported = app.manager.report_loads(id, &report, asked.received);
+            reported.map_err(|error| Problem::session(&error))?;
+        }
         keeps_session(&request, id.digest);
         let beat = SessionBeat {
             valid_for_ms: alive.valid_for_ms,

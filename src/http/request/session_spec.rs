@@ -4,7 +4,7 @@ use std::{fmt::Display, ops::RangeInclusive};
 
 use crate::{
     api::{
-        BehaviorName, HealthCheck, SessionBody,
+        BeatBody, BehaviorName, HealthCheck, SessionBody,
         limits::{
             CHECK_FAIL_AFTER, CHECK_INTERVAL_MS, CHECK_TIMEOUT_MS, MAX_CAPACITY,
             MAX_CHECK_ADDRESS_BYTES, MAX_CHECK_COMMAND_BYTES, MAX_CHECK_URL_BYTES,
@@ -12,8 +12,9 @@ use crate::{
     },
     http::answer::Problem,
     lease::{
-        Announced, Behavior, Check, CheckKind, MAX_ADDRESS_BYTES, MAX_CHECKS, MAX_LOCK_DELAY_MS,
-        MAX_VERSION_BYTES, SessionSpec,
+        Announced, Behavior, Check, CheckKind, Key, MAX_ADDRESS_BYTES, MAX_CHECKS,
+        MAX_LOCK_DELAY_MS, MAX_VERSION_BYTES, SessionSpec,
+        reports::{MAX_LOAD, Report, load_of},
     },
     manager::{Limits, Target},
 };
@@ -170,7 +171,29 @@ pub fn read_announced(body: &SessionBody) -> Result<Announced, Problem> {
     if address.as_deref() == Some("") {
         return Err(Problem::field("address", "must not be empty"));
     }
-    Ok(Announced { version, address, unready: body.ready == Some(false) })
+    let unready = body.ready == Some(false);
+    Ok(Announced { version, address, unready, ..Announced::default() })
+}
+
+/// Reads the loads that a heartbeat reports, if it reports any.
+pub fn read_report(body: &BeatBody) -> Result<Option<Report>, Problem> {
+    if body.loads.is_empty() && body.load_limit.is_none() {
+        return Ok(None);
+    }
+    let load = |field, of: &str, load: f64| {
+        if (0.0..=MAX_LOAD).contains(&load) {
+            return Ok(load_of(load));
+        }
+        Err(Problem::field(field, format!("{of}is {load}; it must be from 0 to {MAX_LOAD}")))
+    };
+    let of_key = |(name, given): (&String, &f64)| {
+        let key = Key::new(name)
+            .map_err(|fault| Problem::field("loads", format!("names {name:?}: {fault}")))?;
+        Ok((key, load("loads", &format!("of {name:?} "), *given)?))
+    };
+    let loads = body.loads.iter().map(of_key).collect::<Result<_, Problem>>()?;
+    let limit = body.load_limit.map(|limit| load("load_limit", "", limit)).transpose()?;
+    Ok(Some(Report { loads, limit }))
 }
 
 fn said(field: &str, text: Option<&str>, most: usize) -> Result<Option<Box<str>>, Problem> {

@@ -8,7 +8,8 @@ use crate::{
     clock::rfc3339,
     http::app::App,
     lease::Said,
-    manager::{DryRun, MemberView, PoolShown, Share},
+    lease::reports::in_units,
+    manager::{DryRun, MemberView, Order, PoolShown, Share},
 };
 
 impl From<&Said> for OrderedBy {
@@ -24,7 +25,9 @@ impl From<&Said> for OrderedBy {
 
 impl PoolMember {
     fn of(app: &App, member: &MemberView) -> Self {
-        let MemberView { digest, joined, share, handovers, aside, replaced, cordoned } = member;
+        let MemberView { digest, joined, share, handovers, aside, replaced, cordoned, load } =
+            member;
+        let load_limit = joined.announced.load_limit;
         Self {
             session: digest.to_string(),
             owner: joined.owner.as_str().to_owned(),
@@ -40,6 +43,8 @@ impl PoolMember {
             unready: joined.announced.unready,
             version: joined.announced.version.as_deref().map(str::to_owned),
             address: joined.announced.address.as_deref().map(str::to_owned),
+            load: load.map(in_units),
+            load_limit: load_limit.map(|limit| in_units(limit.into())),
             node: app.url_of(Some(joined.node)),
         }
     }
@@ -73,6 +78,7 @@ impl Pool {
                 least: guard.least as u64,
             }),
             rebalancing: view.as_ref().is_some_and(|view| view.rebalancing),
+            load_peak: view.as_ref().and_then(|view| view.peak),
             members: members.map(|member| PoolMember::of(app, member)).collect(),
         }
     }
@@ -83,12 +89,15 @@ impl PoolPlan {
         let Some(DryRun { view, moves, orders, put_off }) = run else {
             return Self { pool: Pool::of(app, shown), ..Self::default() };
         };
-        let planned = orders.iter().take(MAX_PAGE).filter_map(|(digest, key)| {
+        let planned = orders.iter().take(MAX_PAGE).filter_map(|order| {
+            let Order { member: digest, key, shift } = order;
             let member = view.members.iter().find(|member| member.digest == *digest)?;
             let Share { share, held } = member.share;
             let owner = member.joined.owner.as_str();
             let (reason, detail) = if member.joined.draining {
                 ("drain", format!("{owner} is leaving, and holds {held} leases"))
+            } else if let Some(shift) = shift {
+                ("load", shift.to_string())
             } else {
                 ("surplus", format!("{owner} holds {held} leases, and its share is {share}"))
             };

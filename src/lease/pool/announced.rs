@@ -1,8 +1,10 @@
 //! What a member of a pool says of itself. Its session's record keeps it as the value.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
+
+use super::load::Load;
 
 /// The longest version of a member, in bytes.
 pub const MAX_VERSION_BYTES: usize = 64;
@@ -20,6 +22,12 @@ pub struct Announced {
     /// Where it serves its keys. It means nothing to tenure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Box<str>>,
+    /// The loads of its leases, by key.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub loads: BTreeMap<Box<str>, Load>,
+    /// The highest load that it accepts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_limit: Option<Load>,
     /// It takes no leases yet.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unready: bool,
@@ -104,8 +112,13 @@ mod tests {
 
     #[test]
     fn a_value_says_what_it_was_made_of_and_any_other_says_nothing() {
-        let said =
-            Announced { version: Some("1.2".into()), address: Some("a:1".into()), unready: true };
+        let said = Announced {
+            version: Some("1.2".into()),
+            address: Some("a:1".into()),
+            loads: BTreeMap::from([("k".into(), 1_500_000)]),
+            load_limit: Some(7),
+            unready: true,
+        };
         assert_eq!(Announced::of_value(said.to_value().as_deref()), said);
         assert_eq!(Announced::default().to_value(), None);
         for value in [None, Some(""), Some("row 7"), Some("[]"), Some("7")] {

@@ -4,6 +4,8 @@ mod announced;
 mod any_of;
 pub mod balance;
 mod controls;
+pub mod load;
+pub mod reports;
 
 pub use announced::{Announced, MAX_ADDRESS_BYTES, MAX_VERSION_BYTES, compare_versions};
 pub use any_of::{CandidateOrder, arrange};

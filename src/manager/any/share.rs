@@ -279,7 +279,7 @@ impl Member<'_> {
     }
 
     fn unheld(&self) -> Vec<Key> {
-        let mut free = self.allowed(self.pools().unheld(self.pool, self.named));
+        let mut free = self.allowed(self.pools().unheld(self.pool, self.session, self.named));
         if self.named.is_empty() && self.call.any.order == CandidateOrder::Listed {
             free.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
         }

@@ -14,6 +14,7 @@ pub(in crate::settings) fn to_lease(policies: &[Policy], limits: &Limits) -> Pol
         lock_delay_ms: u32::try_from(policy.lock_delay.as_millis()).unwrap_or(MAX_LOCK_DELAY_MS),
         fence: fence_plan(policy),
         balance: policy.balance,
+        tolerance: policy.tolerance,
         handover_timeout_ms: millis(policy.handover_timeout),
         rejoin_window_ms: u32::try_from(policy.rejoin_window.as_millis()).unwrap_or(u32::MAX),
         mixed_versions_ms: millis(policy.mixed_versions),

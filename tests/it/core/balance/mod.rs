@@ -1,5 +1,6 @@
 //! How a pool is spread over its members: the sums, and what moves when members come and go.
 
+mod load;
 mod pool;
 mod standing;
 

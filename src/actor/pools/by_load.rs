@@ -1,0 +1,239 @@
+//! Pools whose leases move by load.
+//!
+//! Guarantees: while it is known for which member a key without one is, no other is granted it. All nodes compute that
+//! from the same loads: those that are stored.
+//!
+//! Does not guarantee: that all nodes have read the same loads. A key for which two nodes name two members goes to the
+//! first that takes it. If neither does, a member that takes nothing is set aside as in any pool.
+
+use super::{
+    fact::By,
+    pool::{Place, Pool},
+    shares::{Order, Proposal, Shift},
+};
+use crate::{
+    clock::HashMap,
+    lease::{
+        Announced, Key, Moment, Nonce, Owner,
+        balance::Damping,
+        load::{Carrier, Homeless, Leased, Load, LoadRule, STIRRED, improve, peak, place},
+        reports::load_of,
+    },
+};
+
+/// How many times longer a lease must have been held before it moves by load, than before it moves by number.
+const COOLDOWN: u32 = 6;
+/// How many leases are on their way at a time.
+const AT_ONCE: usize = 16;
+/// The part of its tolerance to which a pool is balanced by order.
+const EXACT: f64 = 0.25;
+
+/// A pool by load.
+pub struct Weighed {
+    carriers: Vec<Carrier>,
+    by_member: HashMap<Nonce, usize>,
+    placed: Vec<(Key, usize)>,
+    /// What each member holds, with what it was asked for.
+    held: Vec<u128>,
+    /// How many leases of members that stay were asked for.
+    on_the_way: usize,
+}
+
+impl Pool {
+    /// Notes the loads that a member reports: those of the keys that it holds, and those that nobody reported before.
+    pub fn note_loads(&mut self, digest: Nonce, announced: &Announced) {
+        for (key, load) in &announced.loads {
+            let Ok(key) = Key::new(key) else { continue };
+            if self.has(digest, &key) || !self.loads.contains_key(&key) {
+                self.loads.insert(key, *load);
+            }
+        }
+    }
+
+    /// The load of a key of which none is known: the mean of the others.
+    fn usual_load(&self) -> Load {
+        let sum: u128 = self.loads.values().copied().map(u128::from).sum();
+        let mean = sum.checked_div(self.loads.len() as u128);
+        mean.and_then(|mean| Load::try_from(mean).ok()).unwrap_or_else(|| load_of(1.0))
+    }
+
+    fn load_of(&self, key: &Key, usual: Load) -> Load {
+        self.loads.get(key).copied().unwrap_or(usual)
+    }
+
+    /// Whether a key that changed its holder went where it was placed, so that all else stays as it was.
+    pub fn goes_as_placed(&mut self, key: &Key, by: By) -> bool {
+        match by {
+            By::Nobody => self.placed.contains_key(key),
+            By::Session(digest) if self.placed.get(key) == Some(&digest) => {
+                self.placed.remove(key);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a key without a member is for this one.
+    pub fn is_for(&self, digest: Nonce, key: &Key) -> bool {
+        self.by_load.is_none()
+            || self.placed.get(key) == Some(&digest)
+            || !self.keys.contains_key(key)
+    }
+
+    /// Gives the keys without a member to members, unless that is done.
+    pub fn assign(&mut self) {
+        if self.targets.is_none() && self.by_load.is_some() {
+            let weighed = self.weigh();
+            let targets = weighed.carriers.iter().map(|carrier| (carrier.id, carrier.leases));
+            self.targets = Some(targets.collect());
+            let id = |at: usize| weighed.carriers[at].id;
+            self.placed = weighed.placed.into_iter().map(|(key, at)| (key, id(at))).collect();
+        }
+    }
+
+    /// Gives them anew, by the loads that are known now.
+    pub fn assign_again(&mut self) {
+        if self.by_load.is_none() || self.placed.is_empty() {
+            return;
+        }
+        let before = std::mem::take(&mut self.placed);
+        self.targets = None;
+        self.assign();
+        if before != self.placed {
+            self.reopen();
+            self.assign();
+        }
+    }
+
+    fn weigh(&self) -> Weighed {
+        let (usual, replaced) = (self.usual_load(), self.replaced());
+        let members = self.counted(0);
+        let joined = |id| &self.members[&id];
+        let mut carriers: Vec<Carrier> = members
+            .iter()
+            .map(|member| Carrier {
+                id: member.id,
+                weight: member.weight,
+                load: 0,
+                most: joined(member.id).announced.load_limit.map_or(u128::MAX, u128::from),
+                leases: 0,
+                heaviest: 0,
+                capacity: member.capacity,
+                is_new: member.held == 0,
+                draining: member.draining,
+            })
+            .collect();
+        let by_member: HashMap<Nonce, usize> =
+            members.iter().enumerate().map(|(at, member)| (member.id, at)).collect();
+        let at = |digest| {
+            let newest = || by_member.get(replaced.get(&digest)?);
+            by_member.get(&digest).or_else(newest).copied()
+        };
+        let comes_back = |member: &&crate::lease::balance::Member| {
+            joined(member.id).returns.is_some() && !member.draining
+        };
+        let owners: HashMap<&Owner, Nonce> = members
+            .iter()
+            .filter(comes_back)
+            .map(|member| (&joined(member.id).owner, member.id))
+            .collect();
+        let (mut held, mut on_the_way) = (vec![0; members.len()], 0);
+        let mut homeless = Vec::new();
+        for (key, place) in &self.keys {
+            let load = self.load_of(key, usual);
+            let from = match place.fact.by {
+                By::Other => continue,
+                By::Nobody => None,
+                By::Session(digest) => {
+                    let Some(at) = at(digest) else { continue };
+                    held[at] += u128::from(load);
+                    let carrier = &mut carriers[at];
+                    if !place.fact.asked && !carrier.draining {
+                        carrier.take(load);
+                        continue;
+                    }
+                    on_the_way += usize::from(!carrier.draining);
+                    Some(carrier.id)
+                }
+            };
+            let owner = place.owner.as_deref().filter(|_| from.is_none());
+            let former = owner.and_then(|owner| owners.get(owner).copied());
+            let is_open = former.is_some() || from.is_some() || self.is_open_to_shares(key);
+            if is_open && !self.controls.is_paused(key) {
+                homeless.push(Homeless { key: key.clone(), load, from, former });
+            }
+        }
+        for carrier in &mut carriers {
+            // It keeps what it has and gets nothing more.
+            if self.is_aside(carrier.id) || self.controls.is_cordoned(&joined(carrier.id).owner) {
+                carrier.capacity = carrier.leases;
+            }
+        }
+        let placed = place(&mut carriers, homeless);
+        Weighed { carriers, by_member, placed, held, on_the_way }
+    }
+
+    /// What each member carries, and how much the most loaded one does, as a part of the mean. `None` for a pool whose
+    /// leases do not move by load.
+    pub fn carried(&self) -> Option<(HashMap<Nonce, u128>, f64)> {
+        self.by_load?;
+        let Weighed { carriers, held, .. } = self.weigh();
+        let peak = peak(&carriers);
+        Some((carriers.iter().map(|carrier| carrier.id).zip(held).collect(), peak))
+    }
+
+    /// The leases that members must be asked for now.
+    pub fn propose_by_load(
+        &self,
+        tolerance: f64,
+        here: impl Fn(Nonce) -> bool,
+        movable: impl Fn(&Key) -> bool,
+        now: Moment,
+        damping: Damping,
+    ) -> Proposal {
+        let Weighed { mut carriers, by_member, on_the_way, .. } = self.weigh();
+        let mut orders = Vec::new();
+        let mut leases: Vec<Vec<Leased<Key>>> = vec![Vec::new(); carriers.len()];
+        let (usual, mut leaving) = (self.usual_load(), 0);
+        for (key, Place { fact, since, .. }) in &self.keys {
+            let By::Session(digest) = fact.by else { continue };
+            let Some(&at) = by_member.get(&digest) else { continue };
+            let is_leaving = carriers[at].draining;
+            leaving += usize::from(is_leaving);
+            if fact.asked || !movable(key) {
+                continue;
+            }
+            if !is_leaving {
+                let load = self.load_of(key, usual);
+                leases[at].push(Leased { key: key.clone(), load, since: *since });
+            } else if here(digest) {
+                orders.push(Order { member: digest, key: key.clone(), shift: None });
+            }
+        }
+        let mut moves = leaving;
+        let mut is_uneven = on_the_way + leaving > 0;
+        if !self.holds_still() {
+            let is_stirred = |place: &Place| place.fact.asked || now.since(place.since) < STIRRED;
+            let active = self.keys.values().any(is_stirred);
+            let at_once = if damping.is_exact { usize::MAX } else { AT_ONCE };
+            let rule = LoadRule {
+                tolerance: if damping.is_exact { tolerance * EXACT } else { tolerance },
+                at_once: at_once.saturating_sub(on_the_way),
+                cooldown: damping.min_age * COOLDOWN,
+            };
+            let all = LoadRule { at_once: usize::MAX, cooldown: std::time::Duration::ZERO, ..rule };
+            moves += improve(&mut carriers.clone(), &mut leases.clone(), all, active, now).len();
+            let shifts = improve(&mut carriers, &mut leases, rule, active, now);
+            is_uneven |= !shifts.is_empty();
+            let owner = |digest| self.members[&digest].owner.clone();
+            let order = |shift: crate::lease::load::Move<Key>| {
+                let (from, to, gain) = (owner(shift.from), owner(shift.to), shift.gain);
+                let (member, key) = (shift.from, shift.key);
+                Order { member, key, shift: Some(Box::new(Shift { from, to, gain })) }
+            };
+            orders.extend(shifts.into_iter().filter(|shift| here(shift.from)).map(order));
+        }
+        let asks = moves;
+        Proposal { moves, asks, orders, is_uneven }
+    }
+}

@@ -1,0 +1,306 @@
+//! How the leases of a pool are spread over its members by load, and which leases move.
+//!
+//! Guarantees: two nodes that see the same pool and the same loads compute the same. A lease moves only if the more loaded
+//! of the two members then carries less, by at least a quarter of the load that moves. No member gets a key beyond its capacity or
+//! its limit. A member without leases is first given one that others hold, and more once it took that one.
+//!
+//! Does not guarantee: that loads are even. A key that is heavier than the mean of the members makes its member heavier.
+//!
+//! Assumes: loads are smoothed, so that one odd report does not move a lease ([`super::reports`]).
+
+use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
+
+use crate::lease::primitives::{Moment, Nonce};
+
+/// A load, in millionths of the unit that members report.
+pub type Load = u64;
+
+/// A member of a pool, by load.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Carrier {
+    /// The digest of the member's session.
+    pub id: Nonce,
+    /// The member's share of the load relative to other members.
+    pub weight: u32,
+    /// The load of the leases that it has and was not asked for.
+    pub load: u128,
+    /// The highest load that it accepts.
+    pub most: u128,
+    /// How many leases it has and was not asked for.
+    pub leases: usize,
+    /// The load of the heaviest of them.
+    pub heaviest: Load,
+    /// How many leases it may have.
+    pub capacity: usize,
+    /// It has no lease yet.
+    pub is_new: bool,
+    /// It is leaving.
+    pub draining: bool,
+}
+
+/// A key that needs a member: nobody holds it, or its holder was asked for it.
+#[derive(Clone, Debug)]
+pub struct Homeless<K> {
+    /// The key.
+    pub key: K,
+    /// Its load.
+    pub load: Load,
+    /// The member that was asked for it.
+    pub from: Option<Nonce>,
+    /// The member that had it before and comes back to it.
+    pub former: Option<Nonce>,
+}
+
+/// A lease that may move.
+#[derive(Clone, Debug)]
+pub struct Leased<K> {
+    /// The key.
+    pub key: K,
+    /// Its load.
+    pub load: Load,
+    /// When its tenure began.
+    pub since: Moment,
+}
+
+/// When leases move.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadRule {
+    /// How far the load of a member may be from the mean, as a part of it.
+    pub tolerance: f64,
+    /// How many leases may be on their way at a time.
+    pub at_once: usize,
+    /// How long a lease must have been held.
+    pub cooldown: Duration,
+}
+
+/// A lease that moves, and what is gained.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Move<K> {
+    /// The key.
+    pub key: K,
+    /// The member that has it.
+    pub from: Nonce,
+    /// The member that is to get it.
+    pub to: Nonce,
+    /// What is gained.
+    pub gain: Gain,
+}
+
+/// What a move gains.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Gain {
+    /// The load of the key.
+    pub load: Load,
+    /// The load of the member that has it, before the move.
+    pub from: u128,
+    /// The load of the member that is to get it, before the move.
+    pub to: u128,
+    /// By how much the more loaded of the two then carries less, as a part of the mean.
+    pub gain: f64,
+}
+
+impl Carrier {
+    /// Its load for each unit of its weight.
+    fn level(&self) -> f64 {
+        self.level_with(0, 0)
+    }
+
+    fn level_with(&self, more: Load, less: Load) -> f64 {
+        let load = (self.load + u128::from(more)).saturating_sub(less.into());
+        load as f64 / f64::from(self.weight.max(1))
+    }
+
+    /// Whether it may be given a key. `is_asked`: another member holds it.
+    fn has_room(&self, load: Load, is_asked: bool) -> bool {
+        let waits = is_asked && self.is_new && self.leases > 0;
+        !self.draining
+            && !waits
+            && self.leases < self.capacity
+            && self.load + u128::from(load) <= self.most
+    }
+
+    /// It has one more lease.
+    pub fn take(&mut self, load: Load) {
+        self.load += u128::from(load);
+        self.leases += 1;
+        self.heaviest = self.heaviest.max(load);
+    }
+
+    /// Whether it carries one key that is too heavy for any member, and little else.
+    fn is_hot(&self, mean: f64, tolerance: f64) -> bool {
+        let rest = self.level_with(0, self.heaviest);
+        self.level() - rest >= mean && rest <= tolerance * mean
+    }
+
+    /// Its place in the order of levels. Levels are not negative, so their bits have their order.
+    fn rank(&self, at: usize) -> (u64, usize, Nonce, usize) {
+        (self.level().to_bits(), self.leases, self.id, at)
+    }
+}
+
+/// Gives each key to a member: the heaviest key first, to the least loaded member that has room. A key whose former member
+/// comes back to it goes there, if that has room. Returns the keys that found a member, with its position.
+pub fn place<K: Ord>(carriers: &mut [Carrier], mut keys: Vec<Homeless<K>>) -> Vec<(K, usize)> {
+    keys.sort_unstable_by(|a, b| {
+        let first = |key: &Homeless<K>| (key.former.is_none(), Reverse(key.load));
+        first(a).cmp(&first(b)).then_with(|| a.key.cmp(&b.key))
+    });
+    let mut ranks: BTreeSet<_> =
+        carriers.iter().enumerate().map(|(at, carrier)| carrier.rank(at)).collect();
+    let mut placed = Vec::with_capacity(keys.len());
+    for Homeless { key, load, from, former } in keys {
+        let fits =
+            |carrier: &Carrier| Some(carrier.id) != from && carrier.has_room(load, from.is_some());
+        let former = former.and_then(|id| carriers.iter().position(|carrier| carrier.id == id));
+        let least = || ranks.iter().map(|rank| rank.3).find(|at| fits(&carriers[*at]));
+        let Some(at) = former.filter(|at| fits(&carriers[*at])).or_else(least) else { continue };
+        ranks.remove(&carriers[at].rank(at));
+        carriers[at].take(load);
+        ranks.insert(carriers[at].rank(at));
+        placed.push((key, at));
+    }
+    placed
+}
+
+/// The mean of the loads, for each unit of weight, of the members that stay.
+#[must_use]
+pub fn mean(carriers: &[Carrier]) -> f64 {
+    mean_of(carriers.iter().filter(|carrier| !carrier.draining))
+}
+
+fn mean_of<'a>(carriers: impl Iterator<Item = &'a Carrier>) -> f64 {
+    let add = |sum: (u128, u64), carrier: &Carrier| {
+        (sum.0 + carrier.load, sum.1 + u64::from(carrier.weight))
+    };
+    let (load, weight) = carriers.fold((0, 0), add);
+    if weight == 0 { 0.0 } else { load as f64 / weight as f64 }
+}
+
+/// How much the most loaded member carries, as a part of the mean. 1 if nobody carries anything.
+#[must_use]
+pub fn peak(carriers: &[Carrier]) -> f64 {
+    let mean = mean(carriers);
+    let stay = carriers.iter().filter(|carrier| !carrier.draining);
+    let most = stay.map(Carrier::level).fold(0.0, f64::max);
+    if mean > 0.0 { most / mean } else { 1.0 }
+}
+
+/// A move that gains less than this part of what its giver gives is not worth it.
+const LEAST_GAIN: f64 = 0.25;
+/// Once leases move, they do until no member is further from the mean than this part of the tolerance.
+const CALM: f64 = 0.5;
+
+/// A pool is active for this time after a lease was granted: its leases then move until they are even. All nodes see that
+/// alike.
+pub const STIRRED: Duration = Duration::from_secs(10);
+
+/// The leases that are to move. `leases` are those that may move, by member. `active`: leases are on their way, or were
+/// granted lately ([`STIRRED`]). The members carry what [`place`] gave them.
+///
+/// Each move takes a lease from the most loaded member that has one to give, for the least loaded one with room: the lease
+/// after which the more loaded of the two carries the least. It ends when no member is further from the mean than half of
+/// the tolerance, or no move gains enough. A member beyond its own limit gives leases away in any case.
+pub fn improve<K: Ord + Clone>(
+    carriers: &mut [Carrier],
+    leases: &mut [Vec<Leased<K>>],
+    rule: LoadRule,
+    active: bool,
+    now: Moment,
+) -> Vec<Move<K>> {
+    let mean = mean(carriers);
+    if mean <= 0.0 {
+        return Vec::new();
+    }
+    for of_member in leases.iter_mut() {
+        of_member.retain(|lease| now.since(lease.since) >= rule.cooldown);
+    }
+    let mut moves: Vec<Move<K>> = Vec::new();
+    while moves.len() < rule.at_once {
+        let found = relieve(carriers, leases)
+            .or_else(|| even_out(carriers, leases, rule, active || !moves.is_empty()));
+        let Some((from, to, at, gained)) = found else { break };
+        let Leased { key, load, .. } = leases[from].swap_remove(at);
+        let gain =
+            Gain { load, from: carriers[from].load, to: carriers[to].load, gain: gained / mean };
+        moves.push(Move { key, from: carriers[from].id, to: carriers[to].id, gain });
+        carriers[from].load = carriers[from].load.saturating_sub(load.into());
+        carriers[from].leases -= 1;
+        carriers[to].take(load);
+    }
+    moves
+}
+
+/// Who gives which lease to whom, and by how much the level falls.
+type Found = (usize, usize, usize, f64);
+
+/// The lightest lease that brings a member within its limit, or its heaviest one if none does.
+fn relieve<K: Ord>(carriers: &[Carrier], leases: &[Vec<Leased<K>>]) -> Option<Found> {
+    let over = |(_, carrier): &(usize, &Carrier)| !carrier.draining && carrier.load > carrier.most;
+    carriers.iter().enumerate().filter(over).find_map(|(from, giver)| {
+        let excess = giver.load - giver.most;
+        let best = leases[from].iter().enumerate().min_by(|(_, a), (_, b)| {
+            let rank = |lease: &Leased<K>| match u128::from(lease.load) >= excess {
+                true => (false, lease.load),
+                false => (true, u64::MAX - lease.load),
+            };
+            rank(a).cmp(&rank(b)).then_with(|| a.key.cmp(&b.key))
+        });
+        let (at, lease) = best.filter(|(_, lease)| lease.load > 0)?;
+        let to = least(carriers, from, lease.load)?;
+        let gained = excess.min(lease.load.into()) as f64 / f64::from(giver.weight.max(1));
+        Some((from, to, at, gained))
+    })
+}
+
+/// The least loaded member that has room for a lease of another one.
+fn least(carriers: &[Carrier], from: usize, load: Load) -> Option<usize> {
+    let fits = |at: &usize| *at != from && carriers[*at].has_room(load, true);
+    (0..carriers.len()).filter(fits).min_by_key(|at| carriers[*at].rank(*at))
+}
+
+/// The best lease to move from the most loaded member to the least loaded one, if one of them is too far from the mean.
+/// Members that have nothing to give, or no room, do not count for the mean: the others must be even among themselves.
+fn even_out<K: Ord>(
+    carriers: &[Carrier],
+    leases: &[Vec<Leased<K>>],
+    rule: LoadRule,
+    active: bool,
+) -> Option<Found> {
+    let tolerance = rule.tolerance * if active { CALM } else { 1.0 };
+    let mut counted: Vec<usize> =
+        (0..carriers.len()).filter(|at| !carriers[*at].draining).collect();
+    counted.sort_unstable_by_key(|at| carriers[*at].rank(*at));
+    loop {
+        let mean = mean_of(counted.iter().map(|at| &carriers[*at]));
+        let (&lowest, &from) = (counted.first()?, counted.last()?);
+        let (low, giver) = (carriers[lowest].level(), &carriers[from]);
+        let level = giver.level();
+        if lowest == from || level <= mean * (1.0 + tolerance) && low >= mean * (1.0 - tolerance) {
+            return None;
+        }
+        if !carriers[lowest].has_room(0, true) {
+            counted.remove(0);
+            continue;
+        }
+        if giver.is_hot(mean, rule.tolerance) {
+            counted.pop();
+            continue;
+        }
+        let taker = &carriers[lowest];
+        let after = |load: Load| taker.level_with(load, 0).max(giver.level_with(0, load));
+        let fits = |lease: &Leased<K>| lease.load > 0 && taker.has_room(lease.load, true);
+        let fitting = leases[from].iter().enumerate().filter(|(_, lease)| fits(lease));
+        let best = fitting.min_by(|(_, a), (_, b)| {
+            let rank = |lease: &Leased<K>| (after(lease.load).to_bits(), Reverse(lease.since));
+            rank(a).cmp(&rank(b)).then_with(|| a.key.cmp(&b.key))
+        });
+        let found = best.filter(|(_, lease)| {
+            let gives = level - giver.level_with(0, lease.load);
+            level - after(lease.load) >= LEAST_GAIN * gives
+        });
+        match found {
+            Some((at, lease)) => return Some((from, lowest, at, level - after(lease.load))),
+            None => drop(counted.pop()),
+        }
+    }
+}
