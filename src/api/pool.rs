@@ -127,6 +127,10 @@ pub struct Pool {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub balance: bool,
+    /// Whether they move by the loads that members report, and not by their number.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub by_load: bool,
     /// The number of keys that members hold or nobody holds. Keys of other owners do not count. Null while the keys are
     /// not counted: no session joined the pool, or the node has just begun to count.
     #[serde(default)]

@@ -10,13 +10,14 @@ use super::{
 use crate::client::{PlannedMove, Pool, PoolMember, PoolPlan};
 
 const POOLS: [&str; 7] = ["POOL", "BALANCE", "KEYS", "FREE", "KEPT", "MEMBERS", "ORDERS"];
-const MEMBERS: [&str; 10] = [
+const MEMBERS: [&str; 11] = [
     "SESSION",
     "OWNER",
     "WEIGHT",
     "CAPACITY",
     "HELD",
     "SHARE",
+    "LOAD",
     "HANDOVERS",
     "STATE",
     "VERSION",
@@ -81,7 +82,7 @@ fn row(pool: &Pool) -> Vec<String> {
     let count = |count: Option<u64>| count.map_or_else(dash, |count| count.to_string());
     vec![
         shown(&pool.pool),
-        yes(pool.balance),
+        if pool.by_load { "load".to_owned() } else { yes(pool.balance) },
         count(pool.keys),
         count(pool.free),
         count(pool.kept),
@@ -112,6 +113,7 @@ fn member(member: &PoolMember) -> Vec<String> {
         member.capacity.map_or_else(dash, |most| most.to_string()),
         member.held.to_string(),
         member.share.to_string(),
+        member.load.map_or_else(dash, |load| format!("{load:.1}")),
         member.handovers.to_string(),
         state(member),
         member.version.as_deref().map_or_else(dash, shown),

@@ -7,6 +7,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use super::{Context, Exit, Failure, args, output::talk};
 use crate::{
     client::{LeaseFilter, WorkerPool},
+    lease::reports::MAX_LOAD,
     worker::{
         fits,
         restart::Restart,
@@ -54,6 +55,12 @@ pub struct WorkArgs {
     /// Where this member serves its keys, such as `10.0.0.7:8080`; routers are told it
     #[arg(long, value_name = "ADDRESS", env = "TENURE_WORK_ADDRESS")]
     address: Option<String>,
+    /// Load that is reported for each key of a pool with `balance = "load"`
+    #[arg(long, value_enum, value_name = "MEASURE")]
+    load: Option<Measure>,
+    /// Highest load that this member accepts: no key beyond it
+    #[arg(long, value_name = "LOAD", value_parser = load)]
+    load_limit: Option<f64>,
     /// On SIGTERM or SIGINT, hand the keys to other members even if the pool would keep them for this owner
     #[arg(long)]
     drain: bool,
@@ -72,6 +79,18 @@ pub struct WorkArgs {
     /// Program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Measure {
+    /// CPU time of the program and its descendants, in cores
+    Cpu,
+}
+
+/// Reads a load.
+fn load(text: &str) -> Result<f64, String> {
+    let load = text.parse().ok().filter(|load| (0.0..=MAX_LOAD).contains(load));
+    load.ok_or_else(|| format!("must be a number from 0 to {MAX_LOAD}"))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -110,6 +129,7 @@ impl WorkArgs {
         };
         let pool = self.runs_version.iter().fold(pool, WorkerPool::version);
         let pool = self.address.iter().fold(pool, WorkerPool::address);
+        let pool = self.load_limit.into_iter().fold(pool, WorkerPool::load_limit);
         let as_json = context.output.format.is_json();
         let work = Work {
             pool,
@@ -118,6 +138,7 @@ impl WorkArgs {
             restart: self.restart.into(),
             // A name that another process would not have says nothing about who comes back.
             returns: self.owner.is_some() && !self.drain,
+            reports_cpu: self.load == Some(Measure::Cpu),
             command: self.command,
             talk: Arc::new(move |event| say(event, as_json)),
         };

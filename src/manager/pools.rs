@@ -15,6 +15,8 @@ pub struct PoolShown {
     pub pool: Arc<str>,
     /// Whether leases are moved between its members.
     pub balance: bool,
+    /// Whether they are moved by load.
+    pub by_load: bool,
     /// What operators ordered for it.
     pub controls: Arc<PoolControls>,
     /// Its members and keys. `None` while the keys are not counted: no session joined the pool, or the node has only
@@ -67,7 +69,8 @@ impl Manager {
         let Some(pool) = self.pool_names().into_iter().find(|pool| **pool == *name) else {
             return Ok(None);
         };
-        let balance = self.coordinator.policy_table().balances(name);
+        let table = self.coordinator.policy_table();
+        let (balance, by_load) = (table.balances(name), table.load_tolerance(name).is_some());
         let mut view = self.coordinator.pools.view(name, self.now());
         for member in view.iter_mut().flat_map(|view| &mut view.members) {
             let here = self.coordinator.sessions.get(member.digest).is_some();
@@ -80,7 +83,7 @@ impl Manager {
             }
         }
         let controls = self.controls(name);
-        Ok(Some(PoolShown { pool, balance, controls, view }))
+        Ok(Some(PoolShown { pool, balance, by_load, controls, view }))
     }
 
     /// How long the keys of a member of a pool are kept for its owner, in milliseconds. `None` if they are not.

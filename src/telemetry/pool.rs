@@ -29,6 +29,7 @@ pub struct PoolMetrics {
     members: Gauge,
     imbalance: Gauge,
     guarded: Gauge,
+    load_peak: Gauge,
     vacant: Gauge,
 }
 
@@ -88,6 +89,7 @@ impl PoolMetrics {
             adoptions: counter!("tenure_lease_adoptions_total", "pool" => pool()),
             members: gauge!("tenure_pool_members", "pool" => pool()),
             imbalance: gauge!("tenure_pool_imbalance", "pool" => pool()),
+            load_peak: gauge!("tenure_pool_load_peak", "pool" => pool()),
             guarded: gauge!("tenure_pool_guarded", "pool" => pool()),
             vacant: gauge!("tenure_pool_vacant", "pool" => pool()),
         })
@@ -139,6 +141,11 @@ impl PoolMetrics {
     /// Sets whether a guard against a mass failure stands.
     pub fn guarded(&self, stands: bool) {
         self.guarded.set(if stands { 1.0 } else { 0.0 });
+    }
+
+    /// Sets what the most loaded member carries, as a part of the mean, if leases move by load.
+    pub fn load_peak(&self, peak: Option<f64>) {
+        self.load_peak.set(peak.unwrap_or(0.0));
     }
 
     /// Records how long a tenure lasted.

@@ -104,6 +104,11 @@ pub const TABLE: &[Series] = &[
         "Leases that must move before every member of the pool has its share.",
     ),
     gauge(
+        "tenure_pool_load_peak",
+        &["pool"],
+        "Load of the most loaded member divided by the mean of the members; 0 if the pool is not balanced by load.",
+    ),
+    gauge(
         "tenure_pool_guarded",
         &["pool"],
         "1 while the guard against a mass failure stands: members get no more than their former shares.",

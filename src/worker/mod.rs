@@ -12,6 +12,7 @@
 #[cfg(feature = "server")]
 pub mod agent;
 pub mod company;
+mod cpu;
 #[cfg(feature = "server")]
 pub mod cron;
 mod group;

@@ -14,6 +14,7 @@ use tokio::{sync::watch, time::sleep};
 
 use super::{
     Group, PrivateDir, Tenancy,
+    cpu::cpu_time,
     guardian::{Exit, Guardian, RunError, Running, Task, Why},
     restart::{Next, Restart, Tries},
     signals,
@@ -25,6 +26,9 @@ use crate::{
 
 /// How long to wait for a renewal if the guarantee is too short for a start.
 const RENEWAL: Duration = Duration::from_millis(100);
+
+/// How often the CPU time of a program is looked at.
+const LOOK: Duration = Duration::from_secs(5);
 
 /// The shortest time between two messages of the same kind about waiting, in milliseconds.
 const WORDS_MS: u64 = 9_500;
@@ -76,6 +80,8 @@ pub struct Work {
     pub restart: Restart,
     /// Whether this worker comes back under the same owner after a signal.
     pub returns: bool,
+    /// Whether the CPU time of each program is reported as the load of its key.
+    pub reports_cpu: bool,
     /// The program and its arguments.
     pub command: Vec<OsString>,
     /// The receiver of all events.
@@ -114,6 +120,7 @@ struct Agent {
     grace: Duration,
     restart: Restart,
     returns: bool,
+    reports_cpu: bool,
     command: Vec<OsString>,
     talk: Talk,
     leaving: watch::Sender<Leaving>,
@@ -125,7 +132,7 @@ impl Work {
     /// # Errors
     /// [`WorkFailure`].
     pub async fn run(self) -> Result<(), WorkFailure> {
-        let Self { pool, servers, grace, restart, returns, command, talk } = self;
+        let Self { pool, servers, grace, restart, returns, reports_cpu, command, talk } = self;
         let mut signals = signals::received()?;
         let dir = Arc::new(PrivateDir::new()?);
         let guardian = Guardian::start(&dir).await?;
@@ -137,6 +144,7 @@ impl Work {
             grace,
             restart,
             returns,
+            reports_cpu,
             command,
             talk: talk.clone(),
             leaving,
@@ -244,6 +252,8 @@ struct Child {
     running: Running,
     group: Group,
     since: u64,
+    /// Its CPU time when that was last looked at, and when that was.
+    used: (Duration, u64),
 }
 
 /// Runs the program for a lease, as often as needed. Returns the value for the next owner.
@@ -264,6 +274,7 @@ impl Tended {
         let (mut ending, mut lost, mut pause) = (false, false, Some(Duration::ZERO));
         while !ending || self.child.is_some() {
             let lease = self.tenancy.lease.clone();
+            let look = self.until_look().filter(|_| !ending);
             tokio::select! {
                 biased;
                 exit = exited(&mut self.child) => pause = self.ended(exit, ending)?,
@@ -287,6 +298,7 @@ impl Tended {
                         pause = self.ended(exit, true)?;
                     }
                 }
+                () = rest(look), if look.is_some() => self.report_cpu(),
                 () = rest(pause), if self.child.is_none() && !ending => pause = self.start().await?,
             }
         }
@@ -302,12 +314,31 @@ impl Tended {
             Ok(running) => {
                 let group = Group::of(Some(running.pid));
                 self.say("started", Some(running.pid), String::new());
-                self.child = Some(Child { running, group, since: boottime_ms() });
+                let since = boottime_ms();
+                self.child = Some(Child { running, group, since, used: (Duration::ZERO, since) });
                 Ok(None)
             }
             Err(RunError::TooLate) => Ok(Some(RENEWAL)),
             Err(error) => Err(error.to_string()),
         }
+    }
+
+    /// The time until the CPU time of the program is looked at, if it is.
+    fn until_look(&self) -> Option<Duration> {
+        let child = self.child.as_ref().filter(|_| self.agent.reports_cpu)?;
+        let past = boottime_ms().saturating_sub(child.used.1);
+        Some(LOOK.saturating_sub(Duration::from_millis(past)))
+    }
+
+    /// Reports how many cores the program used since the last time.
+    fn report_cpu(&mut self) {
+        let Some(child) = &mut self.child else { return };
+        let (used, now) = (cpu_time(child.running.pid), boottime_ms());
+        let (before, at) = std::mem::replace(&mut child.used, (used, now));
+        let past = Duration::from_millis(now.saturating_sub(at).max(1));
+        // A process that left the tree of processes takes its time with it.
+        let used = used.saturating_sub(before);
+        self.tenancy.lease.report_load(used.as_secs_f64() / past.as_secs_f64());
     }
 
     fn stop(&self, left: Duration, why: String) {

@@ -4,6 +4,7 @@ use tenure::{
     lease::{
         Announced, Grant, Heartbeat, Key, Owner, PoolOrder, Release, Revoke, SessionId,
         SessionSpec, Transfer,
+        reports::{Report, load_of},
     },
     manager::{
         AcquireAny, AcquireError, AcquireOne, AdminError, Alive, Asked, CallError, HolderError,
@@ -22,7 +23,8 @@ pub enum Ask {
     Transfer(Key, Transfer),
     Open(Owner, u64, SessionSpec, Announced),
     Ready(SessionId),
-    BeatSession(SessionId, u64),
+    /// With the keys that the member holds, whose loads it reports.
+    BeatSession(SessionId, u64, Vec<Key>),
     DrainSession(SessionId),
     CloseSession(SessionId),
     Revoke(Key, Revoke),
@@ -153,9 +155,19 @@ impl Ask {
                 let opened = manager.open_member(&owner, ttl_ms, spec, &announced, asked).await?;
                 Got::Opened(opened.id, opened.valid_for_ms)
             }
-            Self::BeatSession(id, step) => {
+            Self::BeatSession(id, step, keys) => {
                 let progress = step.to_string();
-                Got::SessionAlive(manager.beat_session(id, Some(&progress), asked).await?)
+                let alive = manager.beat_session(id, Some(&progress), asked).await?;
+                // Some keys are heavier than others, and each gets heavier and lighter.
+                let load = |key: &Key| {
+                    let of_key: u64 = key.as_str().bytes().map(u64::from).sum();
+                    load_of(((of_key + step) % 7) as f64)
+                };
+                let loads: Vec<_> = keys.into_iter().map(|key| (key.clone(), load(&key))).collect();
+                if !loads.is_empty() {
+                    manager.report_loads(id, &Report { loads, limit: None }, asked.received)?;
+                }
+                Got::SessionAlive(alive)
             }
             Self::Ready(id) => {
                 manager.ready_session(id, asked).await?;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use tenure::{
     clock::Chance,
-    lease::{FencePlan, FenceWhen, Key, OnFenceFailure, Policies, Policy},
+    lease::{Balance, FencePlan, FenceWhen, Key, OnFenceFailure, Policies, Policy},
 };
 
 use super::{
@@ -216,11 +216,12 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
     let after = fence(FenceWhen::AfterGrant, &["one"], OnFenceFailure::GrantWithAlarm, on_release);
     let delay = u32::try_from(dice.between(500, LONGEST_LOCK_DELAY)).unwrap_or(500);
     let rejoin_window_ms = if dice.per_mille(500) { delay } else { 0 };
+    let balance = if delay % 3 == 0 { Balance::Load } else { Balance::Count };
     let all = vec![
         Policy { fence: before, ..policy("f/") },
         Policy { fence: after, ..policy("g/") },
         Policy { lock_delay_ms: delay, ..policy("d/") },
-        Policy { pool: "pool".into(), balance: Balance::Count, rejoin_window_ms, ..policy("p/") },
+        Policy { pool: "pool".into(), balance, rejoin_window_ms, ..policy("p/") },
     ];
     Arc::new(Policies::new(all, Policy::default()))
 }

@@ -81,9 +81,9 @@ async fn open(me: &Worker) -> Option<Session<'_>> {
     // What was lost is a session that nobody uses.
     let version = me.draw(|chance| *chance.pick(&[None, None, Some("1.9"), Some("1.10")]));
     let announced = Announced {
-        address: None,
         version: version.filter(|_| pool).map(Into::into),
         unready: pool && me.per_mille(200),
+        ..Announced::default()
     };
     let unready = announced.unready;
     let ask = Ask::Open(me.owner.clone(), ttl_ms, spec, announced);
@@ -153,7 +153,12 @@ impl Session<'_> {
         let me = self.me;
         for _ in 0..2 {
             self.steps += u64::from(me.per_mille(900));
-            let ask = Ask::BeatSession(self.id, self.steps);
+            let keys = if self.pool {
+                self.held.iter().map(|held| held.key.clone()).collect()
+            } else {
+                Vec::new()
+            };
+            let ask = Ask::BeatSession(self.id, self.steps, keys);
             let answer = me.call(Op::BeatSession, &self.name(), &ask).await;
             match &answer.got {
                 Ok(Got::SessionAlive(alive)) => {

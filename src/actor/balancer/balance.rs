@@ -103,6 +103,7 @@ fn plan(
         if let Some(metrics) = table.named(name) {
             metrics.balance(pool.members.len(), proposal.moves, pool.free());
             metrics.guarded(pool.guard().is_some());
+            metrics.load_peak(proposal.peak);
         }
         let watched = watched || upgrades || pool.is_rebalancing(proposal.moves, now);
         let mut orders = pool.paused_orders(here);

@@ -17,7 +17,7 @@ use crate::{
     lease::{Announced, Answer},
 };
 
-/// How often it is looked for loads to store.
+/// The time between two looks for loads to store.
 const LOOK: Duration = Duration::from_secs(1);
 /// How often the loads of members at other nodes are read, in looks.
 const READ: u32 = 5;

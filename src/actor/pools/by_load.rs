@@ -192,6 +192,7 @@ impl Pool {
         damping: Damping,
     ) -> Proposal {
         let Weighed { mut carriers, by_member, on_the_way, .. } = self.weigh();
+        let peak = Some(peak(&carriers));
         let mut orders = Vec::new();
         let mut leases: Vec<Vec<Leased<Key>>> = vec![Vec::new(); carriers.len()];
         let (usual, mut leaving) = (self.usual_load(), 0);
@@ -234,6 +235,6 @@ impl Pool {
             orders.extend(shifts.into_iter().filter(|shift| here(shift.from)).map(order));
         }
         let asks = moves;
-        Proposal { moves, asks, orders, is_uneven }
+        Proposal { moves, asks, orders, is_uneven, peak }
     }
 }

@@ -114,6 +114,8 @@ pub struct Proposal {
     pub orders: Vec<Order>,
     /// Members must hand over leases, or were asked to.
     pub is_uneven: bool,
+    /// How much the most loaded member carries, as a part of the mean, where leases move by load.
+    pub peak: Option<f64>,
 }
 
 /// What would be done now for the balance of a pool.
@@ -234,7 +236,7 @@ impl Pool {
         targets
     }
 
-    /// The targets of a pool by load, with `unseen` more keys, whose loads nobody knows: these are spread by their number.
+    /// The targets of a pool by load, with `unseen` more keys, whose loads are not known: these are spread by their number.
     fn with_unseen(&self, unseen: usize) -> HashMap<Nonce, usize> {
         let mut all = self.targets.clone().unwrap_or_default();
         if unseen > 0 {
@@ -343,7 +345,7 @@ impl Pool {
         let asked: usize = asked.map(|count| count.asked).sum();
         let asks = plan.asks.iter().sum();
         let orders = self.orders(&plan, here, movable, now, damping);
-        Proposal { moves: plan.moves, asks, orders, is_uneven: asks + asked > 0 }
+        Proposal { moves: plan.moves, asks, orders, is_uneven: asks + asked > 0, peak: None }
     }
 
     /// The plan by number.

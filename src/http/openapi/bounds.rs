@@ -47,7 +47,7 @@ const LEASE_ID: &str = "^[0-9a-fA-F]{32}$";
 const SESSION_ID: &str = "^[0-9a-f]{32}[0-9a-fA-F]{32}$";
 
 /// Each bound of a field, and the schemas that have it.
-const BOUNDS: [(&str, Bound, &[&str]); 34] = [
+const BOUNDS: [(&str, Bound, &[&str]); 35] = [
     ("address", Bound::ShortForm(MAX_CHECK_ADDRESS_BYTES, ":[0-9]+$"), &["CheckSpec"]),
     ("after", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("by", Bound::Name(MAX_PIN_BYTES), &["PinBody"]),
@@ -66,6 +66,7 @@ const BOUNDS: [(&str, Bound, &[&str]); 34] = [
     ("min_hold_ms", Bound::Number(0..=MAX_MIN_HOLD_MS), &["AcquireBody"]),
     ("owner", Bound::Name(MAX_OWNER_BYTES), &["AcquireBody", "AcquireAnyBody"]),
     ("owner", Bound::Name(MAX_OWNER_BYTES), &["DrainBody", "SessionBody"]),
+    ("load_limit", Bound::Number(0..=1_000_000_000), &["BeatBody"]),
     ("prefix", Bound::Bytes(0..=MAX_KEY_BYTES), &["AcquireAnyBody"]),
     ("prefix", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("progress", Bound::Bytes(0..=MAX_PROGRESS_BYTES), &["BeatBody"]),

@@ -52,7 +52,7 @@ impl PoolMember {
 
 impl Pool {
     pub(in crate::http) fn of(app: &App, shown: PoolShown) -> Self {
-        let PoolShown { pool, balance, controls, view } = shown;
+        let PoolShown { pool, balance, by_load, controls, view } = shown;
         let cordoned = controls
             .cordoned
             .iter()
@@ -66,6 +66,7 @@ impl Pool {
         Self {
             pool: pool.to_string(),
             balance,
+            by_load,
             keys: view.as_ref().map(|view| view.keys as u64),
             free: view.as_ref().map(|view| view.free as u64),
             kept: view.as_ref().map(|view| view.kept as u64),

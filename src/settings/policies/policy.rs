@@ -31,7 +31,7 @@ section! {
         /// Required, and unique.
         prefix: String = String::new(), required = true, if too_long;
         /// Pool of the keys. Its name is the label in metrics, listings and events. Several policies may name the same
-        /// pool. 1 to 64 of a-z, 0-9, _ and -. At most 16 pools besides "default", with 90 metric series each.
+        /// pool. 1 to 64 of a-z, 0-9, _ and -. At most 16 pools besides "default", with 91 metric series each.
         pool: String = DEFAULT_POOL.to_owned(), if odd_pool;
         /// Minimum ttl that a caller may request. Omitted: limits.ttl_min applies. A policy may narrow or widen the
         /// limits.

@@ -10,6 +10,7 @@ mod frozen;
 mod gate;
 mod handover;
 mod home;
+mod loads;
 mod overload;
 pub mod pair;
 mod policy_keys;

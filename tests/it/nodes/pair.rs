@@ -70,6 +70,11 @@ lock_delay = "6s"
 mass_failure_within = "30s"
 
 [[policy]]
+prefix = "heavy/"
+pool = "heavy"
+balance = "load"
+
+[[policy]]
 prefix = "lazy/"
 pool = "lazy"
 balance = true

@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// All examples with an answer in JSON, in an order in which each finds what it needs: operation and name.
-const STORY: [&str; 44] = [
+const STORY: [&str; 45] = [
     "livez/alive",
     "readyz/ready",
     "info/embedded",
@@ -38,6 +38,7 @@ const STORY: [&str; 44] = [
     "acquire/under-a-session",
     "acquire_any/fair-share",
     "heartbeat_session/keep",
+    "heartbeat_session/loads",
     "get_session/member",
     "list_sessions/one",
     "list_leases/of-a-session",

@@ -23,6 +23,7 @@ fn has_type(name: &Value, value: &Value) -> bool {
         "boolean" => value.is_boolean(),
         "integer" => value.is_u64() || value.is_i64(),
         "null" => value.is_null(),
+        "number" => value.is_number(),
         "object" => value.is_object(),
         "string" => value.is_string(),
         other => panic!("the schemas have the type {other}, which is not checked"),

@@ -266,3 +266,27 @@ async fn keys_come_from_a_file_and_a_prefix_and_must_be_some() {
     assert_eq!(work(&place, &server, "--prefix none", WORKER).over().await.code(), 64);
     assert_eq!(work(&place, &server, "--keys a --grace 900ms", WORKER).over().await.code(), 64);
 }
+
+/// The program of the key `shards/hot` uses a core.
+const BURNS: &str = "trap 'exit 0' TERM; echo \"$$ $TENURE_TOKEN -\" > $D/${TENURE_KEY#shards/}; \
+                     case $TENURE_KEY in shards/hot) while :; do :; done;; esac; while :; do sleep 0.05; done";
+
+#[tokio::test]
+async fn it_reports_the_cpu_time_of_each_program_as_the_load_of_its_key() {
+    let policy = "[[policy]]\nprefix = \"shards/\"\npool = \"shards\"\nbalance = \"load\"\n";
+    let (server, place) = (Server::configured(policy), Place::new());
+    let args = "work --pool shards --ttl 2s --grace 300ms --keys shards/hot,shards/idle --owner w \
+                --load cpu --load-limit 8";
+    let _agent = place.agent(server.addr, args, BURNS);
+    runs(&place, &["hot", "idle"]).await;
+    let mut shown = Value::Null;
+    let reported = within(PATIENCE, async || {
+        let pool = server.get("/v1/pools/shards").await.ok();
+        shown = pool["members"][0].clone();
+        // Until it is reported, each of the keys counts as 1.
+        shown["load"].as_f64().is_some_and(|load| load > 0.1 && load < 1.5)
+            && shown["load_limit"] == 8.0
+    })
+    .await;
+    assert!(reported, "{shown}");
+}

@@ -114,6 +114,12 @@ fn beats() -> Vec<Call> {
             beat(Vec::new()),
         ),
         Call::with(
+            ["heartbeat_session", "loads"],
+            "Report the loads of leases of a pool that is balanced by load",
+            json!({ "loads": { "shards/17": 3.5, "shards/18": 0.25 }, "load_limit": 400 }),
+            beat(Vec::new()),
+        ),
+        Call::with(
             ["heartbeat_session", "revoked"],
             "An administrator revoked one of the leases: this heartbeat does not keep it",
             json!({ "progress": "offset 4712" }),

@@ -13,16 +13,27 @@ import { count, grouped, host } from "./text.js";
 // A pool shows this many members at most.
 const MOST = 100;
 
+/** Loads have any unit: three digits are enough. */
+const load = (number) => number.toLocaleString("en", { maximumSignificantDigits: 3 });
+
+/** What is shown of a member: how much it holds and its share, or its load and the mean for its weight. */
+function measure(one, mean) {
+  return mean === null
+    ? { held: one.held, share: one.share, says: `${grouped(one.held)} of ${grouped(one.share)}` }
+    : { held: one.load ?? 0, share: mean * one.weight, says: `load ${load(one.load ?? 0)}, ${count(one.held, "lease", "leases")}` };
+}
+
 /** A bar: how much a member holds, and a mark where its share ends. */
-function bar({ held, share }, widest) {
-  const part = (number) => `${Math.min(100, (100 * number) / Math.max(1, widest))}%`;
+function bar({ held, share, says }, widest) {
+  const part = (number) => `${Math.min(100, (100 * number) / widest)}%`;
   const [fill, mark] = [h("i", { class: "fill" }), h("i", { class: "mark" })];
   fill.style.width = part(held);
   mark.style.left = part(share);
-  return h("span", { class: `bar ${held > share ? "over" : held < share ? "under" : ""}`, role: "img", "aria-label": `holds ${held} of a share of ${share}` }, fill, mark);
+  return h("span", { class: `bar ${held > share ? "over" : held < share ? "under" : ""}`, role: "img", "aria-label": `holds ${says}` }, fill, mark);
 }
 
-function member(one, widest) {
+function member(one, widest, mean) {
+  const shown = measure(one, mean);
   const states = [
     one.draining && badge("draining", "warn"), one.cordoned && badge("cordoned", "warn"), one.set_aside && badge("takes none", "warn"), one.unready && badge("not ready", "warn"), one.replaced && badge("replaced by a newer session", "warn"),
     one.handovers > 0 && badge(`${count(one.handovers, "lease", "leases")} to hand over`, "warn"),
@@ -30,9 +41,9 @@ function member(one, widest) {
   ];
   return h("li", {},
     h("span", { class: "name" }, h("a", { class: "text", href: link("leases", { session: one.session }), title: one.owner }, text(one.owner))),
-    bar(one, widest),
-    h("span", { class: "n" }, `${grouped(one.held)} of ${grouped(one.share)}`),
-    h("span", { class: "quiet" }, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.version !== null && ` · version ${one.version}`, one.address && ` · serves at ${one.address}`, one.node && ` · ${host(one.node)}`, " ", states));
+    bar(shown, widest),
+    h("span", { class: "n" }, shown.says),
+    h("span", { class: "quiet" }, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.load_limit !== null && ` · load at most ${load(one.load_limit)}`, one.version !== null && ` · version ${one.version}`, one.address && ` · serves at ${one.address}`, one.node && ` · ${host(one.node)}`, " ", states));
 }
 
 const OF_POOLS = Object.keys(ORDERS).filter((one) => one.startsWith("pool-"));
@@ -57,19 +68,22 @@ function pool(one, again) {
   }
   const fit = may(person(), "admin", "") ? OF_POOLS.filter((name) => ORDERS[name].fits(one)) : [];
   const members = [...one.members].sort((a, b) => a.owner.localeCompare(b.owner, "en", { numeric: true }));
-  const widest = Math.max(...members.map(({ held, share }) => Math.max(held, share)), 1);
+  const staying = members.filter((each) => !each.draining);
+  const sum = (of) => staying.reduce((all, each) => all + of(each), 0);
+  const mean = one.load_peak === null ? null : sum((each) => each.load ?? 0) / Math.max(1, sum((each) => each.weight));
+  const widest = Math.max(...members.map((each) => measure(each, mean)).map(({ held, share }) => Math.max(held, share)), mean === null ? 1 : 1e-6);
   const moves = members.reduce((sum, { handovers }) => sum + handovers, 0);
   const keys = one.keys === null
     ? "Its keys are not counted: no session joined it."
-    : `${count(one.keys, "key", "keys")}, ${grouped(one.free)} without an owner${one.kept > 0 ? ` (${grouped(one.kept)} kept for a member that went)` : ""}, ${count(members.length, "member", "members")}`;
+    : `${count(one.keys, "key", "keys")}, ${grouped(one.free)} without an owner${one.kept > 0 ? ` (${grouped(one.kept)} kept for a member that went)` : ""}, ${count(members.length, "member", "members")}${mean === null ? "" : `, the most loaded at ${Math.round(100 * one.load_peak)} % of the mean`}`;
   return h("section", { class: "pool", "aria-label": `Pool ${one.pool}` },
-    h("h2", {}, text(one.pool), " ", one.balance ? badge("balanced", "plain") : h("span", { class: "quiet" }, "not balanced"), " ",
+    h("h2", {}, text(one.pool), " ", one.balance ? badge(one.by_load ? "balanced by load" : "balanced", "plain") : h("span", { class: "quiet" }, "not balanced"), " ",
       one.frozen && badge("frozen", "warn"), " ", one.guard && badge("mass failure", "warn"), " ", one.rebalancing && badge("rebalancing", "warn"), " ",
       moves > 0 && badge(`${count(moves, "move", "moves")} pending`, "warn")),
     heldBack(one),
     h("p", { class: "quiet" }, keys, " · ", h("a", { href: link("leases", { pool: one.pool }) }, "its leases")),
     h("div", { class: "tools" }, fit.map((name) => h("button", { type: "button", "data-order": name, onclick: () => give(name) }, `${ORDERS[name].label}…`))),
-    h("ul", { class: "members" }, members.slice(0, MOST).map((each) => member(each, widest))),
+    h("ul", { class: "members" }, members.slice(0, MOST).map((each) => member(each, widest, mean))),
     members.length > MOST && h("p", { class: "quiet" }, `and ${grouped(members.length - MOST)} more: tenure pools ${one.pool}`));
 }
 
@@ -81,7 +95,7 @@ export function open(query) {
     try {
       const { pools } = await get("/v1/pools", signal);
       const wanted = query.pool ? pools.filter((one) => one.pool === query.pool) : pools;
-      say(says, query.pool ? "" : "A bar is what a member holds; the mark on it is its share.");
+      say(says, query.pool ? "" : "A bar is what a member holds, or its load; the mark on it is its share, or the mean load.");
       // Those with members first.
       const sorted = [...wanted].sort((a, b) => (b.members.length > 0) - (a.members.length > 0));
       redraw(list, JSON.stringify(sorted), () => (sorted.length ? sorted.map((each) => pool(each, () => loop.now())) : h("p", { class: "quiet" }, "There is no such pool.")));
