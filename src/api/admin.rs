@@ -104,7 +104,9 @@ pub enum PoolAction {
     Uncordon,
     /// The member that holds `key` is asked to hand it over, and no member gets it.
     Pause,
-    /// Ends `pause`.
+    /// The member that holds `key` is asked to hand it over, and only a member of `owner` gets it.
+    Move,
+    /// Ends `pause` and `move`.
     Resume,
     /// The pool is balanced exactly and at once, without the dead band and the minimum age.
     Rebalance,
@@ -122,6 +124,7 @@ impl PoolAction {
             Self::Cordon => "cordon",
             Self::Uncordon => "uncordon",
             Self::Pause => "pause",
+            Self::Move => "move",
             Self::Resume => "resume",
             Self::Rebalance => "rebalance",
             Self::EndGuard => "end-guard",

@@ -28,12 +28,15 @@ pub struct CordonedOwner {
     pub ordered: OrderedBy,
 }
 
-/// A key that no member is to have.
+/// A key that no member is to have, or none but that of one owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct PausedKey {
     /// The key.
     pub key: String,
+    /// The owner whose member is to have it; null if no member is.
+    #[serde(default)]
+    pub to: Option<String>,
     /// Who ordered it, and why.
     #[serde(flatten)]
     pub ordered: OrderedBy,
@@ -153,7 +156,7 @@ pub struct Pool {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub cordoned: Vec<CordonedOwner>,
-    /// The keys that no member is to have, in the order of their names.
+    /// The keys that no member is to have, or none but that of one owner, in the order of their names.
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub paused: Vec<PausedKey>,

@@ -11,7 +11,7 @@ use super::{
 use crate::api::limits::ORDER_MS;
 use crate::client::{OrderedBy, Pool, PoolAction, PoolOrderBody};
 
-/// Freeze or rebalance a pool, cordon a member, or pause a key.
+/// Freeze or rebalance a pool, cordon a member, or pause or move a key.
 ///
 /// An order is stored with its author and its reason, and holds for all coordinators. It lasts until the order that ends
 /// it, or until its own end (`--for`). `tenure pools` shows what holds.
@@ -34,7 +34,9 @@ enum Action {
     Uncordon(OfOwner),
     /// Ask the member that holds a key to hand it over, and give it to no member
     Pause(Lasting<OfKey>),
-    /// Let members have a key again
+    /// Ask the member that holds a key to hand it over to the member of an owner
+    Move(Lasting<ToOwner>),
+    /// Let members have a key by their shares again: end a pause or a move
     Resume(OfKey),
     /// Balance a pool exactly and at once, without the dead band and the minimum age
     Rebalance(OfPool),
@@ -77,6 +79,14 @@ struct OfKey {
     key: String,
 }
 
+#[derive(Clone, Debug, Args)]
+struct ToOwner {
+    #[command(flatten)]
+    of: OfKey,
+    /// Owner whose member gets the key
+    owner: String,
+}
+
 /// Parses how long an order lasts: what a coordinator accepts.
 fn lasting(text: &str) -> Result<Duration, String> {
     let span = args::duration(text)?;
@@ -110,6 +120,11 @@ impl Action {
             Self::Cordon(of) => lasting(of.lasts, of_owner(of.order, PoolAction::Cordon)),
             Self::Uncordon(of) => of_owner(of, PoolAction::Uncordon),
             Self::Pause(of) => lasting(of.lasts, of_key(of.order, PoolAction::Pause)),
+            Self::Move(of) => {
+                let ToOwner { of: key, owner } = of.order;
+                let body = of_key(key, PoolAction::Move);
+                lasting(of.lasts, PoolOrderBody { owner: Some(owner), ..body })
+            }
             Self::Resume(of) => of_key(of, PoolAction::Resume),
             Self::Rebalance(of) => order(of, PoolAction::Rebalance),
             Self::EndGuard(of) => order(of, PoolAction::EndGuard),
@@ -170,7 +185,10 @@ pub(super) fn held_back(pool: &Pool) -> Vec<String> {
     });
     let paused = pool.paused.iter().map(|paused| {
         let said = &paused.ordered;
-        format!("{} is paused, {}", paused.key, ordered(said))
+        match &paused.to {
+            Some(to) => format!("{} goes to {to} only, {}", paused.key, ordered(said)),
+            None => format!("{} is paused, {}", paused.key, ordered(said)),
+        }
     });
     lines.extend(cordoned.chain(paused));
     lines.iter().map(|line| shown(line)).collect()

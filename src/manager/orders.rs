@@ -42,7 +42,7 @@ impl Manager {
     ) -> Result<(), AdminError> {
         self.check_pool(pool)?;
         check_text("reason", reason, MAX_REASON_BYTES)?;
-        if let PoolOrder::Pause(key) | PoolOrder::Resume(key) = order
+        if let PoolOrder::Pause(key) | PoolOrder::Move(key, _) | PoolOrder::Resume(key) = order
             && !self.is_in_pool(key.as_str(), pool)
         {
             let detail = format!("is {key:?}, which does not belong to the pool {pool}");
@@ -55,7 +55,7 @@ impl Manager {
         let at_ms = self.coordinator.clock.wall_ms();
         let lasts_ms = lasts.map(|lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX));
         let until_ms = lasts_ms.map(|lasts_ms| at_ms.saturating_add(lasts_ms));
-        let said = Said { by: by.into(), reason: reason.into(), at_ms, until_ms };
+        let said = Said { by: by.into(), reason: reason.into(), at_ms, until_ms, to: None };
         let (asked, until) = (asked.into(), self.now() + PATIENCE);
         let (stored, controls) = loop {
             match self.store_order(pool, order, &said, until, asked).await? {

@@ -184,6 +184,10 @@ fn stands(controls: &PoolControls, order: &str) -> bool {
         ("cordon", owner) => controls.cordoned.contains_key(owner),
         ("uncordon", owner) => !controls.cordoned.contains_key(owner),
         ("pause", key) => controls.paused.contains_key(key),
+        ("move", order) => {
+            let (key, owner) = order.split_once(" to ").unwrap_or((order, ""));
+            controls.paused.get(key).is_some_and(|said| said.to.as_deref() == Some(owner))
+        }
         ("resume", key) => !controls.paused.contains_key(key),
         ("rebalance", _) => controls.rebalances > 0,
         ("end-guard", _) => controls.guard.is_none(),

@@ -14,7 +14,7 @@ use crate::{
         pools::{DryRun, Order, Pool},
         sessions::ask_handover,
     },
-    lease::{Answer, Key, Moment, Nonce, balance::Damping},
+    lease::{Answer, Key, Moment, Nonce, Said, balance::Damping},
 };
 
 /// The shortest time between two plans.
@@ -130,7 +130,10 @@ async fn ask(coordinator: &Arc<Coordinator>, name: &str, order: Order, now: Mome
     let drained = session.and_then(|session| session.drained_by());
     let (reason, actor) = match (drained, coordinator.pools.paused(name, &key), shift) {
         (Some(by), ..) => (format!("drain, by {by}"), by),
-        (None, Some(said), _) => (format!("paused: {}", said.reason), said.by),
+        (None, Some(Said { reason, by, to: None, .. }), _) => (format!("paused: {reason}"), by),
+        (None, Some(Said { reason, by, to: Some(to), .. }), _) => {
+            (format!("moved to {to}: {reason}"), by)
+        }
         (None, None, Some(shift)) => (format!("load: {shift}"), ACTOR.into()),
         (None, None, None) => (BALANCE.to_owned(), ACTOR.into()),
     };

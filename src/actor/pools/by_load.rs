@@ -159,7 +159,7 @@ impl Pool {
             let owner = place.owner.as_deref().filter(|_| from.is_none());
             let former = owner.and_then(|owner| owners.get(owner).copied());
             let is_open = former.is_some() || from.is_some() || self.is_open_to_shares(key);
-            if is_open && !self.controls.is_paused(key) {
+            if is_open && !self.is_apart(key) {
                 homeless.push(Homeless { key: key.clone(), load, from, former });
             }
         }
@@ -201,7 +201,7 @@ impl Pool {
             let Some(&at) = by_member.get(&digest) else { continue };
             let is_leaving = carriers[at].draining;
             leaving += usize::from(is_leaving);
-            if fact.asked || !movable(key) {
+            if fact.asked || !movable(key) || self.is_apart(key) && !is_leaving {
                 continue;
             }
             if !is_leaving {

@@ -2,7 +2,7 @@
 //!
 //! Guarantees: in a frozen pool, a fair call is granted only keys that its owner held last, and those that were handed
 //! over because that was asked for: before the freeze, or by a drain. A member of a cordoned owner is granted no further
-//! key, and no fair call is granted a paused one. While a guard stands, no member gets more than the share that it had
+//! key, and no fair call is granted a paused one, or one that goes to another member. While a guard stands, no member gets more than the share that it had
 //! before.
 //!
 //! Does not guarantee: anything for acquires that name their keys without asking for a share. They do not look at pools.
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     clock::HashMap,
-    lease::{Guard, Key, MassFailure, Moment, Nonce, Owner, PoolControls, balance::Damping},
+    lease::{Guard, Key, MassFailure, Moment, Nonce, Owner, PoolControls, Said, balance::Damping},
 };
 
 /// How long an order to balance exactly and at once holds, if it does not succeed before.
@@ -88,16 +88,76 @@ impl Pool {
             let asked = |place: &Place| place.fact.asked;
             self.handed_over.contains(key) || self.keys.get(key).is_some_and(asked)
         };
-        !self.controls.is_paused(key) && (self.controls.frozen.is_none() || passes_on())
+        !self.is_apart(key) && (self.controls.frozen.is_none() || passes_on())
     }
 
-    /// How many keys nobody holds, without those that are paused.
+    /// The members that orders give keys to, by owner: those that may get further keys.
+    fn takers(&self) -> HashMap<&str, (Nonce, &Joined)> {
+        let replaced = self.replaced();
+        let may = |(_, joined): &(&Nonce, &Joined)| {
+            !joined.draining && !self.controls.is_cordoned(&joined.owner)
+        };
+        let takers = self.present(&replaced).filter(may);
+        takers.map(|(digest, joined)| (joined.owner.as_str(), (*digest, joined))).collect()
+    }
+
+    /// The keys that orders give to a member, each with that member, if it has room for the key.
+    pub fn given(&self) -> HashMap<Key, Nonce> {
+        let ordered = self
+            .controls
+            .paused
+            .iter()
+            .filter_map(|(key, said)| Some((Key::new(key).ok()?, said.to.as_deref()?)));
+        let ordered: Vec<_> = ordered.collect();
+        if ordered.is_empty() {
+            return HashMap::default();
+        }
+        let takers = self.takers();
+        let given = ordered.into_iter().filter_map(|(key, to)| {
+            let (digest, joined) = *takers.get(to)?;
+            let held = self.counts.get(&digest).map_or(0, |count| count.held);
+            let has_room = || joined.capacity.is_none_or(|most| held < most as usize);
+            (self.has(digest, &key) || has_room()).then_some((key, digest))
+        });
+        given.collect()
+    }
+
+    /// Whether a key is not for the shares of members: it is paused, or goes to one member.
+    pub fn is_apart(&self, key: &Key) -> bool {
+        let is_apart = |said: &Said| said.to.is_none() || self.given().contains_key(key);
+        self.controls.paused(key).is_some_and(is_apart)
+    }
+
+    /// How many keys each member holds because of such orders. They do not count for its share.
+    pub fn held_apart(&self) -> HashMap<Nonce, usize> {
+        let mut held = HashMap::default();
+        for (key, digest) in self.given() {
+            if self.has(digest, &key) {
+                *held.entry(digest).or_default() += 1;
+            }
+        }
+        held
+    }
+
+    /// The keys that such orders give to the member and that nobody holds. If keys are named, only those among them.
+    pub fn to_take(&self, digest: Nonce, named: &[Key]) -> Vec<Key> {
+        let is_meant = |key: &Key| match named {
+            [] => self.keys.contains_key(key),
+            named => named.contains(key),
+        };
+        let to_take = self
+            .given()
+            .into_iter()
+            .filter(|(key, to)| *to == digest && self.is_free(key) && is_meant(key));
+        to_take.map(|(key, _)| key).collect()
+    }
+
+    /// How many keys nobody holds, without those that are not for shares.
     pub fn free(&self) -> usize {
-        let paused =
-            self.controls.paused.keys().filter(|key| {
-                self.keys.get(&***key).is_some_and(|place| place.fact.by == By::Nobody)
-            });
-        self.unheld_keys - paused.count()
+        let known = self.controls.paused.keys().filter_map(|key| self.keys.get_key_value(&**key));
+        let is_apart =
+            |(key, place): &(&Key, &Place)| place.fact.by == By::Nobody && self.is_apart(key);
+        self.unheld_keys - known.filter(is_apart).count()
     }
 
     /// From now on these orders hold. `known`: this node knew the orders before these.
@@ -165,11 +225,17 @@ impl Pool {
         })
     }
 
-    /// The paused keys that these members hold and were not asked for.
+    /// The keys that these members hold, that are not for them, and that they were not asked for.
     pub fn paused_orders(&self, here: impl Fn(Nonce) -> bool) -> Vec<Order> {
+        let given = self.given();
         let held = self.controls.paused.keys().filter_map(|key| self.keys.get_key_value(&**key));
         let orders = held.filter_map(|(key, place)| match place.fact.by {
-            By::Session(member) if !place.fact.asked && here(member) => {
+            By::Session(member)
+                if !place.fact.asked
+                    && here(member)
+                    && self.is_apart(key)
+                    && given.get(key) != Some(&member) =>
+            {
                 Some(Order { member, key: key.clone(), shift: None })
             }
             _ => None,

@@ -309,6 +309,14 @@ impl Pools {
         self.change(name, former).unwrap_or_default()
     }
 
+    /// The keys that orders of operators give to this member, beyond its share, and that nobody holds. If keys are named,
+    /// only those among them.
+    #[must_use]
+    pub fn to_take(&self, name: &str, digest: Nonce, named: &[Key]) -> Vec<Key> {
+        let to_take = |pool: &mut Pool| pool.to_take(digest, named);
+        self.change(name, to_take).unwrap_or_default()
+    }
+
     /// The keys of a pool that others than this session hold. If keys are named, only those among them.
     #[must_use]
     pub fn others(&self, name: &str, digest: Nonce, named: &[Key]) -> Vec<Key> {

@@ -19,7 +19,7 @@ impl Pools {
 
     /// Whether a key is paused, and by whom.
     pub(in crate::actor) fn paused(&self, pool: &str, key: &Key) -> Option<Said> {
-        self.controls(pool).paused.get(key.as_str()).cloned()
+        self.controls(pool).paused(key).cloned()
     }
 
     /// The orders for a pool changed.

@@ -143,9 +143,10 @@ impl Pool {
             let count = counts.entry(*newest).or_default();
             (count.held, count.asked) = (count.held + held, count.asked + asked);
         }
-        let limits = self.limits();
+        let (limits, apart) = (self.limits(), self.held_apart());
         let member = |(digest, joined): (&Nonce, &Joined)| {
-            let count = counts.get(digest).copied().unwrap_or_default();
+            let mut count = counts.get(digest).copied().unwrap_or_default();
+            count.held -= apart.get(digest).copied().unwrap_or(0).min(count.held);
             let most = joined.capacity.map_or(usize::MAX, |most| most as usize);
             let most = most.min(limits.of(joined, count.held));
             Member {
@@ -172,7 +173,7 @@ impl Pool {
     pub fn can_take(&self, named: &[Key]) -> bool {
         let unheld = |key| {
             let is_unheld = |place: &Place| place.fact.by == By::Nobody;
-            self.keys.get(key).is_some_and(is_unheld) && !self.controls.is_paused(key)
+            self.keys.get(key).is_some_and(is_unheld) && !self.is_apart(key)
         };
         named.is_empty() || named.iter().any(unheld)
     }
@@ -260,6 +261,7 @@ impl Pool {
     pub fn share(&mut self, digest: Nonce, named: &[Key]) -> Share {
         let unseen = self.unseen(named);
         let held = self.counts.get(&digest).map_or(0, |count| count.held);
+        let held = held.saturating_sub(self.held_apart().get(&digest).copied().unwrap_or(0));
         let share = match (&self.targets, unseen) {
             (Some(targets), 0) => targets.get(&digest).copied(),
             _ => self.targets(unseen).get(&digest).copied(),
@@ -294,7 +296,8 @@ impl Pool {
 
     /// Those of these keys that no member has taken yet: the pool's other members do not know them.
     pub fn unclaimed(&self, named: &[Key]) -> Vec<Key> {
-        named.iter().filter(|key| !self.keys.contains_key(*key)).cloned().collect()
+        let is_unclaimed = |key: &&Key| !self.keys.contains_key(*key) && !self.is_apart(key);
+        named.iter().filter(is_unclaimed).cloned().collect()
     }
 
     /// Reserves up to `most` places beyond a member's share, within its capacity. Returns how many.
@@ -401,6 +404,7 @@ impl Pool {
                 && !place.fact.asked
                 && asks.contains_key(&digest)
                 && movable(key)
+                && (self.members[&digest].draining || !self.is_apart(key))
             {
                 leases.entry(digest).or_default().push((key.clone(), place.since));
             }

@@ -123,8 +123,10 @@ pub async fn order(
 /// How long the order lasts, if it ends by itself.
 fn lasts(body: &PoolOrderBody) -> Result<Option<Duration>, Problem> {
     let Some(for_ms) = body.for_ms else { return Ok(None) };
-    let may_end =
-        matches!(body.action, PoolAction::Freeze | PoolAction::Cordon | PoolAction::Pause);
+    let may_end = matches!(
+        body.action,
+        PoolAction::Freeze | PoolAction::Cordon | PoolAction::Pause | PoolAction::Move
+    );
     if !may_end {
         return Err(Problem::field("for_ms", "does not belong to this action"));
     }
@@ -141,8 +143,9 @@ fn lasts(body: &PoolOrderBody) -> Result<Option<Duration>, Problem> {
 /// What the body orders. It names an owner or a key where the action needs one, and nowhere else.
 fn order_of(body: &PoolOrderBody) -> Result<PoolOrder, Problem> {
     let PoolOrderBody { action, owner: named, key: of, .. } = body;
-    let is_of_owner = matches!(action, PoolAction::Cordon | PoolAction::Uncordon);
-    let is_of_key = matches!(action, PoolAction::Pause | PoolAction::Resume);
+    let is_of_owner =
+        matches!(action, PoolAction::Cordon | PoolAction::Uncordon | PoolAction::Move);
+    let is_of_key = matches!(action, PoolAction::Pause | PoolAction::Move | PoolAction::Resume);
     for (field, given, wanted) in
         [("owner", named.is_some(), is_of_owner), ("key", of.is_some(), is_of_key)]
     {
@@ -160,6 +163,7 @@ fn order_of(body: &PoolOrderBody) -> Result<PoolOrder, Problem> {
         PoolAction::Cordon => PoolOrder::Cordon(the_owner()?),
         PoolAction::Uncordon => PoolOrder::Uncordon(the_owner()?),
         PoolAction::Pause => PoolOrder::Pause(the_key()?),
+        PoolAction::Move => PoolOrder::Move(the_key()?, the_owner()?),
         PoolAction::Resume => PoolOrder::Resume(the_key()?),
         PoolAction::Rebalance => PoolOrder::Rebalance,
         PoolAction::EndGuard => PoolOrder::EndGuard,

@@ -57,10 +57,10 @@ impl Pool {
             .cordoned
             .iter()
             .map(|(owner, said)| CordonedOwner { owner: owner.to_string(), ordered: said.into() });
-        let paused = controls
-            .paused
-            .iter()
-            .map(|(key, said)| PausedKey { key: key.to_string(), ordered: said.into() });
+        let paused = controls.paused.iter().map(|(key, said)| {
+            let to = said.to.as_deref().map(str::to_owned);
+            PausedKey { key: key.to_string(), to, ordered: said.into() }
+        });
         let guard = view.as_ref().map_or(controls.guard.as_ref(), |view| view.guard.as_ref());
         let members = view.iter().flat_map(|view| &view.members);
         Self {

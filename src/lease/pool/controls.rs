@@ -25,6 +25,9 @@ pub struct Said {
     /// When it ends by itself, by the wall clock of each node, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_ms: Option<u64>,
+    /// The owner that is to have the key, in an order for a key that goes to nobody else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Box<str>>,
 }
 
 impl Said {
@@ -75,7 +78,7 @@ pub struct PoolControls {
     /// The owners that get no further keys.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub cordoned: BTreeMap<Box<str>, Said>,
-    /// The keys that no member is to have.
+    /// The keys that no member is to have, or none but those of one owner.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub paused: BTreeMap<Box<str>, Said>,
     /// How often it was ordered to balance the pool exactly and at once.
@@ -106,7 +109,9 @@ pub enum PoolOrder {
     Uncordon(Owner),
     /// The member that holds the key gives it up, and no member gets it.
     Pause(Key),
-    /// Ends [`Self::Pause`].
+    /// The member that holds the key gives it up, and only a member of this owner gets it.
+    Move(Key, Owner),
+    /// Ends [`Self::Pause`] and [`Self::Move`].
     Resume(Key),
     /// Balances the pool exactly and at once.
     Rebalance,
@@ -124,6 +129,7 @@ impl fmt::Display for PoolOrder {
             Self::Cordon(owner) => write!(f, "cordon {owner}"),
             Self::Uncordon(owner) => write!(f, "uncordon {owner}"),
             Self::Pause(key) => write!(f, "pause {key}"),
+            Self::Move(key, owner) => write!(f, "move {key} to {owner}"),
             Self::Resume(key) => write!(f, "resume {key}"),
             Self::Rebalance => f.write_str("rebalance"),
             Self::Guard(guard) => write!(f, "guard the rest of {} members", guard.members),
@@ -161,7 +167,12 @@ impl PoolControls {
     /// the new one ends at another time.
     pub fn carry_out(&mut self, order: &PoolOrder, said: Said) -> bool {
         let before = self.clone();
-        let stands = |old: &Said| old.until_ms == said.until_ms;
+        let to = match order {
+            PoolOrder::Move(_, owner) => Some(owner.as_str().into()),
+            _ => None,
+        };
+        let said = Said { to, ..said };
+        let stands = |old: &Said| (old.until_ms, &old.to) == (said.until_ms, &said.to);
         match order {
             PoolOrder::Freeze => self.frozen = self.frozen.take().filter(stands).or(Some(said)),
             PoolOrder::Thaw => self.frozen = None,
@@ -172,7 +183,7 @@ impl PoolControls {
             PoolOrder::Uncordon(owner) => {
                 self.cordoned.remove(owner.as_str());
             }
-            PoolOrder::Pause(key) => {
+            PoolOrder::Pause(key) | PoolOrder::Move(key, _) => {
                 self.paused.retain(|other, old| **other != *key.as_str() || stands(old));
                 self.paused.entry(key.as_str().into()).or_insert(said);
             }
@@ -192,10 +203,10 @@ impl PoolControls {
         self.cordoned.contains_key(owner.as_str())
     }
 
-    /// Whether no member is to have the key.
+    /// Who ordered that no member is to have the key, or none but those of one owner.
     #[must_use]
-    pub fn is_paused(&self, key: &Key) -> bool {
-        !self.paused.is_empty() && self.paused.contains_key(key.as_str())
+    pub fn paused(&self, key: &Key) -> Option<&Said> {
+        if self.paused.is_empty() { None } else { self.paused.get(key.as_str()) }
     }
 }
 
@@ -204,7 +215,7 @@ mod tests {
     use super::*;
 
     fn said(by: &str) -> Said {
-        Said { by: by.into(), reason: "r".into(), at_ms: 7, until_ms: None }
+        Said { by: by.into(), reason: "r".into(), at_ms: 7, until_ms: None, to: None }
     }
 
     #[test]
@@ -246,7 +257,25 @@ mod tests {
         assert_eq!(controls.end_orders(200), Some(300));
         assert!(!controls.is_cordoned(&owner) && controls.frozen.is_some());
         assert_eq!(controls.end_orders(300), None);
-        assert!(controls.frozen.is_none() && controls.is_paused(&key));
+        assert!(controls.frozen.is_none() && controls.paused(&key).is_some());
+    }
+
+    #[test]
+    fn a_key_is_paused_or_goes_to_one_owner() {
+        let (owner, key) = (Owner::new("w").expect("an owner"), Key::new("k").expect("a key"));
+        let mut controls = PoolControls::default();
+        let to =
+            |controls: &PoolControls| controls.paused(&Key::new("k").expect("a key"))?.to.clone();
+        assert!(controls.carry_out(&PoolOrder::Pause(key.clone()), said("a")));
+        let order = PoolOrder::Move(key.clone(), owner);
+        assert!(controls.carry_out(&order, said("b")) && !controls.carry_out(&order, said("c")));
+        assert_eq!((to(&controls).as_deref(), &*controls.paused["k"].by), (Some("w"), "b"));
+        let read = PoolControls::of_value(Some(&controls.to_value())).expect("orders");
+        assert_eq!(read, controls);
+        assert!(controls.carry_out(&PoolOrder::Pause(key.clone()), said("d")));
+        assert_eq!(to(&controls), None);
+        assert!(controls.carry_out(&PoolOrder::Resume(key), said("e")));
+        assert_eq!(controls, PoolControls::default());
     }
 
     #[test]

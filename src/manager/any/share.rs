@@ -134,6 +134,10 @@ impl Member<'_> {
         };
         let mut unclaimed_since = None;
         loop {
+            let given = self.take_given().await?;
+            if !given.is_empty() {
+                return Ok(given);
+            }
             let counts = match self.reserve() {
                 Some(places) => match self.fill(places).await? {
                     Filled::Granted(grants) => return Ok(grants),
@@ -156,6 +160,18 @@ impl Member<'_> {
             let look = unclaimed_since.map_or(until, |since: Moment| since + UNCLAIMED);
             self.next_change(&mut changes, until.min(look)).await?;
         }
+    }
+
+    /// Takes the keys that operators' orders give to this member.
+    async fn take_given(&self) -> Result<Vec<Unheard>, AcquireError> {
+        let given = self.pools().to_take(self.pool, self.session, self.named);
+        if given.is_empty() {
+            return Ok(Vec::new());
+        }
+        let given = self.allowed(given);
+        let tried = self.call.try_each(&given, given.len(), Basis::Memory).await?;
+        self.note(&tried.grants);
+        Ok(tried.grants)
     }
 
     fn reserve(&self) -> Option<Reservation<'_>> {

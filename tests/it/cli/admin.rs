@@ -59,6 +59,10 @@ fn each_order_for_a_pool_holds_until_the_one_that_ends_it() {
         assert!(shown.out.contains(line) || shown.err.contains(line), "{line}: {shown:?}");
     }
     assert_eq!(says(&["uncordon", "shards", "w"], "cordoned"), serde_json::json!([]));
+    assert_eq!(says(&["move", "shards", "shards/7", "w"], "paused")[0]["to"], "w");
+    let shown = user.at(&server, &["pools", "shards"]);
+    let line = "shards/7 goes to w only, by 127.0.0.1: repair";
+    assert!(shown.out.contains(line) || shown.err.contains(line), "{line}: {shown:?}");
     assert_eq!(says(&["resume", "shards", "shards/7"], "paused"), serde_json::json!([]));
     assert_eq!(says(&["rebalance", "shards"], "pool"), "shards");
     assert_eq!(says(&["end-guard", "shards"], "guard"), serde_json::Value::Null);

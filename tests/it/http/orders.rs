@@ -162,6 +162,62 @@ async fn a_paused_key_is_handed_over_and_goes_to_no_member() {
     eventually("it is held again", async || held(&workers) == 10).await;
 }
 
+#[tokio::test]
+async fn a_key_moves_to_a_member_and_stays_there_beyond_its_share() {
+    for balance in ["true", "\"load\""] {
+        let policy = POLICY.replace("balance = true", &format!("balance = {balance}"));
+        let server = Server::configured(&policy);
+        let mut workers = Vec::new();
+        for owner in ["a", "b"] {
+            workers.push(Worker::join(&url(&server), "shards", owner, 1, 10_000).await);
+        }
+        workers.iter_mut().for_each(|worker| worker.work(shards(10)));
+        let held = |workers: &[Worker]| workers.iter().map(Worker::held).collect::<Vec<_>>();
+        eventually("all is held", async || held(&workers) == [5, 5]).await;
+        let key = workers[0].keys()[0].clone();
+        let more = json!({ "key": key, "owner": "b" });
+        let moved = order(&server, "move", more.clone()).await;
+        assert_eq!(moved["paused"], order(&server, "move", more).await["paused"]);
+        assert_eq!(
+            (&moved["paused"][0]["key"], &moved["paused"][0]["to"]),
+            (&json!(key), &json!("b"))
+        );
+        let has = async || {
+            let lease = server.lease(&key).await;
+            lease["owner"] == "b" && lease["state"] == "held"
+        };
+        eventually("b has it", has).await;
+        let event = server.events_of(&key).await.into_iter().rev().find_map(|event| {
+            let asked = event["type"] == "io.tenure.lease.handover-requested";
+            asked.then(|| event["data"]["reason"].clone())
+        });
+        assert_eq!(event.expect("its holder was asked"), "moved to b: repair");
+        // It stays there: the other nine keys are shared as before.
+        tokio::time::sleep(ms(2_500)).await;
+        let mut counts = held(&workers);
+        counts.sort_unstable();
+        assert!(has().await && counts.iter().sum::<usize>() == 10 && counts[0] >= 4, "{counts:?}");
+        let pool = server.get("/v1/pools/shards/plan").await.ok();
+        assert_eq!((&pool["imbalance"], &pool["keys"]), (&json!(0), &json!(9)), "{pool}");
+        // To an owner who has no member, a key goes once one joins. Until then it is like the others.
+        order(&server, "move", json!({ "key": key, "owner": "c" })).await;
+        tokio::time::sleep(ms(1_500)).await;
+        assert_eq!(server.lease(&key).await["state"], "held");
+        let mut c = Worker::join(&url(&server), "shards", "c", 1, 10_000).await;
+        c.work(shards(10));
+        eventually("c has it", async || server.lease(&key).await["owner"] == "c").await;
+        // When that member leaves, the others get it.
+        drop(c.stop().await);
+        eventually("another has it", async || {
+            let lease = server.lease(&key).await;
+            lease["state"] == "held" && lease["owner"] != "c"
+        })
+        .await;
+        let resumed = order(&server, "resume", json!({ "key": key })).await;
+        assert_eq!((&resumed["paused"], &resumed["keys"]), (&json!([]), &json!(10)));
+    }
+}
+
 /// A call that stands in the queue of a key leaves it before the order that forbids the key is answered.
 #[tokio::test]
 async fn who_waits_for_a_key_is_not_granted_it_after_an_order() {
@@ -275,6 +331,10 @@ async fn an_order_that_is_not_valid_names_the_field() {
         ("freeze", json!({ "owner": "a" }), "owner"),
         ("pause", json!({}), "key"),
         ("thaw", json!({ "key": "shards/1" }), "key"),
+        ("move", json!({ "key": "shards/1" }), "owner"),
+        ("move", json!({ "owner": "a" }), "key"),
+        ("move", json!({ "key": "other/1", "owner": "a" }), "key"),
+        ("resume", json!({ "key": "shards/1", "owner": "a" }), "owner"),
         ("thaw", json!({ "for_ms": 5_000 }), "for_ms"),
         ("freeze", json!({ "for_ms": 999 }), "for_ms"),
         ("freeze", json!({ "for_ms": 2_592_000_001_u64 }), "for_ms"),

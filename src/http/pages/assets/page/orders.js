@@ -121,20 +121,28 @@ export const ORDERS = {
   },
 };
 
-/** The orders for a pool: what each is called, what it does, and whether it fits. */
+const KEY = { name: "key", label: "Key", required: true, most: 512 };
+const OWNER = { name: "owner", label: "Owner of the member", required: true, most: 256 };
+
+/** The orders for a pool: what each is called, whether it fits, what it does, and what it names. */
 const OF_POOLS = {
   freeze: ["Freeze", ({ frozen }) => !frozen, "No key changes its member. Keys that come free stay without an owner, unless their last owner comes back."],
   thaw: ["Thaw", ({ frozen }) => frozen, "Free keys are granted again, and the pool is balanced as its policy says."],
+  cordon: ["Cordon a member", ({ members }) => members.length > 0, "The members of this owner keep what they hold, and get no further keys.", [OWNER]],
+  uncordon: ["End a cordon", ({ cordoned }) => cordoned.length > 0, "The members of this owner get keys again.", [OWNER]],
+  pause: ["Pause a key", ({ members }) => members.length > 0, "The member that holds the key is asked to hand it over, and no member gets it.", [KEY]],
+  move: ["Move a key", ({ members }) => members.length > 1, "The member that holds the key is asked to hand it over, and only a member of this owner gets it, beyond its share.", [KEY, OWNER]],
+  resume: ["Resume a key", ({ paused }) => paused.length > 0, "Members get the key by their shares again.", [KEY]],
   rebalance: ["Rebalance", ({ balance, frozen, guard, members }) => balance && !frozen && !guard && members.length > 1, "Members are asked at once for all leases beyond their shares, however young these are."],
   "end-guard": ["End the guard", ({ guard }) => guard, "The members that are left take all keys, however many that are for each."],
 };
-for (const [action, [label, fits, does]] of Object.entries(OF_POOLS)) {
+for (const [action, [label, fits, does, fields = []]] of Object.entries(OF_POOLS)) {
   ORDERS[`pool-${action}`] = {
-    label, path: "/v1/admin/pool", fields: [REASON],
+    label, path: "/v1/admin/pool", fields: [...fields, REASON],
     verb: () => "admin", key: () => "",
     fits,
     voids: ({ pool }) => [`Pool ${name(pool)}: ${does}`, "The order holds at every coordinator, until the one that ends it."],
-    body: ({ pool }, { reason }) => ({ pool, action, reason }),
+    body: ({ pool }, given) => ({ pool, action, ...given }),
     told: () => "The order is durable.",
   };
 }

@@ -56,7 +56,7 @@ function heldBack(one) {
     one.guard && `It lost many of its ${grouped(one.guard.members)} members at once. The others get no more than their former shares, until fewer than ${grouped(one.guard.least)} are missing.`,
     one.rebalancing && "It is being rebalanced.",
     ...one.cordoned.slice(0, MOST).map((each) => `${each.owner} is cordoned, ${said(each)}`),
-    ...one.paused.slice(0, MOST).map((each) => `${each.key} is paused, ${said(each)}`),
+    ...one.paused.slice(0, MOST).map((each) => `${each.key} ${each.to ? `goes to ${each.to} only` : "is paused"}, ${said(each)}`),
   ].filter(Boolean);
   return lines.length > 0 && h("ul", { class: "voids" }, lines.map((line) => h("li", { class: "text" }, text(line))));
 }
