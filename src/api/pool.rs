@@ -207,7 +207,7 @@ pub struct PoolPlan {
     /// The pool as it is, with the share of each member.
     #[serde(flatten)]
     pub pool: Pool,
-    /// The number of leases that must move until every member has its share. Null while the keys are not counted.
+    /// The number of leases that must move until every member has its share, or until loads are even. Null while the keys are not counted.
     #[cfg_attr(feature = "server", schema(value_type = Option<usize>))]
     pub imbalance: Option<u64>,
     /// The leases that would be asked for now, in the order of their keys; at most 1000. A pool that is not balanced has

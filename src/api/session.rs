@@ -56,6 +56,10 @@ pub struct SessionBody {
     /// Where the member serves its keys, 1 to 256 bytes, such as `10.0.0.7:8080`. Routers are told it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
+    /// The highest load that the member accepts, from 0 to 1 000 000 000, in the unit of the loads that its heartbeats
+    /// report. It counts in a pool with `balance = "load"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_limit: Option<f64>,
     /// Whether the member takes leases, by default true. With false it has no share until a heartbeat says that it is
     /// ready.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,14 +149,25 @@ pub struct BeatBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
     /// The load of leases that the session holds, by key, in any unit: from 0 to 1 000 000 000. It counts in a pool with
-    /// `balance = "load"`. A key that the session does not hold is passed over, and a load that was reported before counts
-    /// until it is reported again. All loads of a session may take up 14 KiB.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[cfg_attr(feature = "server", schema(value_type = HashMap<String, f64>))]
-    pub loads: BTreeMap<String, f64>,
-    /// The highest load that the member accepts, in the same unit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub load_limit: Option<f64>,
+    /// `balance = "load"`. A key that the session does not hold is passed over. A load counts until it is reported again,
+    /// or removed with null. All loads of a session may take up 14 KiB.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(value_type = Option<HashMap<String, Option<f64>>>))]
+    pub loads: Option<BTreeMap<String, Option<f64>>>,
+    /// The highest load that the member accepts, in the same unit; null for no limit. If it is left out, the last one
+    /// holds.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[cfg_attr(feature = "server", schema(value_type = Option<f64>))]
+    pub load_limit: Option<Option<f64>>,
+}
+
+/// Tells a field that is null from one that is left out.
+fn given<'de, D, T>(deserializer: D) -> Result<Option<Option<T>>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::deserialize(deserializer).map(Some)
 }
 
 /// Answer of `POST /v1/sessions/{id}/heartbeat`.

@@ -41,6 +41,7 @@ impl PoolsArgs {
         if let (Some(pool), true) = (&self.pool, self.plan) {
             let plan = context.client.plan_of_pool(pool).await?;
             context.output.list("moves", &plan, &plan.moves, &MOVES, planned)?;
+            held_back(&plan.pool).iter().for_each(|line| talk(line));
             if let Some(rest) = rest(&plan) {
                 talk(&rest);
             }
@@ -48,6 +49,9 @@ impl PoolsArgs {
             let pool = context.client.pool(pool).await?;
             context.output.list("members", &pool, &pool.members, &MEMBERS, member)?;
             held_back(&pool).iter().for_each(|line| talk(line));
+            if let Some(peak) = pool.load_peak {
+                talk(&format!("the most loaded member carries {:.0} % of the mean", 100.0 * peak));
+            }
         } else {
             let pools = context.client.pools().await?;
             context.output.list("pools", &pools, &pools.pools, &POOLS, row)?;
@@ -113,12 +117,18 @@ fn member(member: &PoolMember) -> Vec<String> {
         member.capacity.map_or_else(dash, |most| most.to_string()),
         member.held.to_string(),
         member.share.to_string(),
-        member.load.map_or_else(dash, |load| format!("{load:.1}")),
+        load(member),
         member.handovers.to_string(),
         state(member),
         member.version.as_deref().map_or_else(dash, shown),
         member.node.as_deref().map_or_else(dash, shown),
     ]
+}
+
+/// What a member carries, and how much it accepts.
+fn load(member: &PoolMember) -> String {
+    let most = member.load_limit.map_or_else(String::new, |most| format!(" of {most:.1}"));
+    member.load.map_or_else(dash, |load| format!("{load:.1}{most}"))
 }
 
 /// What keeps a member from its share.

@@ -297,14 +297,12 @@ impl Member {
             };
             let options = pool.version.iter().fold(options, SessionOptions::version);
             let options = pool.address.iter().fold(options, SessionOptions::address);
+            let options = pool.load_limit.into_iter().fold(options, SessionOptions::load_limit);
             tokio::select! {
                 biased;
                 () = asked_to_leave(&mut leave) => return Ok(None),
                 opened = pool.client.open_session(options) => match opened {
-                    Ok(session) => {
-                        pool.load_limit.into_iter().for_each(|limit| session.limit_load(limit));
-                        return Ok(Some(Arc::new(session)));
-                    }
+                    Ok(session) => return Ok(Some(Arc::new(session))),
                     Err(error) if is_final(&error) => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, "cannot open a session; retrying");

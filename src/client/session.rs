@@ -16,6 +16,7 @@ use super::{
     hold::{Hold, millis},
     keep,
     lease::Lease,
+    loads::within,
     session_state::SessionState,
     settle::Granted,
 };
@@ -53,6 +54,7 @@ impl SessionOptions {
             capacity: None,
             version: None,
             address: None,
+            load_limit: None,
             ready: None,
             checks: Vec::new(),
         };
@@ -99,6 +101,13 @@ impl SessionOptions {
     #[must_use]
     pub fn address(mut self, address: impl Into<String>) -> Self {
         self.body.address = Some(address.into());
+        self
+    }
+
+    /// The highest load that it accepts, in the unit of [`Session::report_load`].
+    #[must_use]
+    pub fn load_limit(mut self, limit: f64) -> Self {
+        self.body.load_limit = Some(within(limit));
         self
     }
 
@@ -248,8 +257,8 @@ impl Session {
         self.session_state.loads().set(key, load);
     }
 
-    /// Sets the highest load that it accepts, in the unit of [`Session::report_load`].
-    pub fn limit_load(&self, limit: f64) {
+    /// Sets the highest load that it accepts, in the unit of [`Session::report_load`]; `None` for no limit.
+    pub fn limit_load(&self, limit: Option<f64>) {
         self.session_state.loads().limit(limit);
     }
 

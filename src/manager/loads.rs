@@ -15,10 +15,14 @@ impl Manager {
     pub fn report_loads(
         &self,
         id: SessionId,
-        report: &Report,
+        report: Option<&Report>,
         received: Moment,
     ) -> Result<(), SessionError> {
         let Some(session) = self.coordinator.sessions.get(id.digest) else { return Ok(()) };
+        let Some(report) = report else {
+            session.reported.beat(id.proof, received);
+            return Ok(());
+        };
         let Some(pool) = session.spec.pool.as_deref() else {
             let detail = "needs a session that joined a pool".to_owned();
             return Err(Invalid { field: "loads", detail }.into());

@@ -101,7 +101,7 @@ pub const TABLE: &[Series] = &[
     gauge(
         "tenure_pool_imbalance",
         &["pool"],
-        "Leases that must move before every member of the pool has its share.",
+        "Leases that must move before every member of the pool has its share, or before loads are even.",
     ),
     gauge(
         "tenure_pool_load_peak",

@@ -163,9 +163,14 @@ impl Ask {
                     let of_key: u64 = key.as_str().bytes().map(u64::from).sum();
                     load_of(((of_key + step) % 7) as f64)
                 };
-                let loads: Vec<_> = keys.into_iter().map(|key| (key.clone(), load(&key))).collect();
+                let loads: Vec<_> =
+                    keys.into_iter().map(|key| (key.clone(), Some(load(&key)))).collect();
                 if !loads.is_empty() {
-                    manager.report_loads(id, &Report { loads, limit: None }, asked.received)?;
+                    manager.report_loads(
+                        id,
+                        Some(&Report { loads, limit: None }),
+                        asked.received,
+                    )?;
                 }
                 Got::SessionAlive(alive)
             }

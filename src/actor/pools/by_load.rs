@@ -6,9 +6,11 @@
 //! Does not guarantee: that all nodes have read the same loads. A key for which two nodes name two members goes to the
 //! first that takes it. If neither does, a member that takes nothing is set aside as in any pool.
 
+use std::time::Duration;
+
 use super::{
     fact::By,
-    pool::{Place, Pool},
+    pool::{Joined, Place, Pool},
     shares::{Order, Proposal, Shift},
 };
 use crate::{
@@ -21,8 +23,10 @@ use crate::{
     },
 };
 
-/// How many times longer a lease must have been held before it moves by load, than before it moves by number.
+/// How many times longer a lease that moved must have been held before it moves again, than any other one.
 const COOLDOWN: u32 = 6;
+/// A key counts at least this part of the mean.
+const IDLE: Load = 10;
 /// How many leases are on their way at a time.
 const AT_ONCE: usize = 16;
 /// The part of its tolerance to which a pool is balanced by order.
@@ -33,15 +37,24 @@ pub struct Weighed {
     carriers: Vec<Carrier>,
     by_member: HashMap<Nonce, usize>,
     placed: Vec<(Key, usize)>,
-    /// What each member holds, with what it was asked for.
+    /// The loads of what each member holds, with what it was asked for, as they were reported.
     held: Vec<u128>,
     /// How many leases of members that stay were asked for.
     on_the_way: usize,
 }
 
 impl Pool {
-    /// Notes the loads that a member reports: those of the keys that it holds, and those that nobody reported before.
+    /// Notes the loads that a member reports: those of the keys that it holds, and those that nobody reported before. A load
+    /// that it reported before and removed is no longer known.
     pub fn note_loads(&mut self, digest: Nonce, announced: &Announced) {
+        let before = self.members.get(&digest).map(|joined| &joined.announced.loads);
+        let removed = before.into_iter().flat_map(|loads| loads.keys());
+        let removed = removed.filter(|key| !announced.loads.contains_key(*key));
+        let removed = removed.filter_map(|key| Key::new(key).ok());
+        let removed: Vec<Key> = removed.filter(|key| self.has(digest, key)).collect();
+        for key in removed {
+            self.loads.remove(&key);
+        }
         for (key, load) in &announced.loads {
             let Ok(key) = Key::new(key) else { continue };
             if self.has(digest, &key) || !self.loads.contains_key(&key) {
@@ -50,15 +63,22 @@ impl Pool {
         }
     }
 
-    /// The load of a key of which none is known: the mean of the others.
+    /// The mean of the loads that are known. 1 if none is, or if all are 0.
     fn usual_load(&self) -> Load {
         let sum: u128 = self.loads.values().copied().map(u128::from).sum();
         let mean = sum.checked_div(self.loads.len() as u128);
-        mean.and_then(|mean| Load::try_from(mean).ok()).unwrap_or_else(|| load_of(1.0))
+        let mean = mean.and_then(|mean| Load::try_from(mean).ok()).filter(|mean| *mean > 0);
+        mean.unwrap_or_else(|| load_of(1.0))
     }
 
+    /// The load of a key: the usual one if it is not known, and at least a part of that, so that idle keys are spread too.
     fn load_of(&self, key: &Key, usual: Load) -> Load {
-        self.loads.get(key).copied().unwrap_or(usual)
+        let all_idle = || self.loads.values().all(|load| *load == 0);
+        match self.loads.get(key) {
+            Some(0) if all_idle() => usual,
+            Some(load) => (*load).max(usual / IDLE),
+            None => usual,
+        }
     }
 
     /// Whether a key that changed its holder went where it was placed, so that all else stays as it was.
@@ -146,7 +166,8 @@ impl Pool {
                 By::Nobody => None,
                 By::Session(digest) => {
                     let Some(at) = at(digest) else { continue };
-                    held[at] += u128::from(load);
+                    let shown = self.loads.get(key).copied().unwrap_or(usual);
+                    held[at] += u128::from(shown);
                     let carrier = &mut carriers[at];
                     if !place.fact.asked && !carrier.draining {
                         carrier.take(load);
@@ -196,7 +217,7 @@ impl Pool {
         let mut orders = Vec::new();
         let mut leases: Vec<Vec<Leased<Key>>> = vec![Vec::new(); carriers.len()];
         let (usual, mut leaving) = (self.usual_load(), 0);
-        for (key, Place { fact, since, .. }) in &self.keys {
+        for (key, Place { fact, since, was_moved, .. }) in &self.keys {
             let By::Session(digest) = fact.by else { continue };
             let Some(&at) = by_member.get(&digest) else { continue };
             let is_leaving = carriers[at].draining;
@@ -206,7 +227,9 @@ impl Pool {
             }
             if !is_leaving {
                 let load = self.load_of(key, usual);
-                leases[at].push(Leased { key: key.clone(), load, since: *since });
+                let rests =
+                    if *was_moved { Duration::ZERO } else { damping.min_age * (COOLDOWN - 1) };
+                leases[at].push(Leased { key: key.clone(), load, since: *since - rests });
             } else if here(digest) {
                 orders.push(Order { member: digest, key: key.clone(), shift: None });
             }
@@ -222,13 +245,16 @@ impl Pool {
                 at_once: at_once.saturating_sub(on_the_way),
                 cooldown: damping.min_age * COOLDOWN,
             };
-            let all = LoadRule { at_once: usize::MAX, cooldown: std::time::Duration::ZERO, ..rule };
+            let all = LoadRule { at_once: usize::MAX, cooldown: Duration::ZERO, ..rule };
             moves += improve(&mut carriers.clone(), &mut leases.clone(), all, active, now).len();
             let shifts = improve(&mut carriers, &mut leases, rule, active, now);
             is_uneven |= !shifts.is_empty();
-            let owner = |digest| self.members[&digest].owner.clone();
+            let member = |digest| {
+                let Joined { owner, weight, .. } = &self.members[&digest];
+                (owner.clone(), *weight)
+            };
             let order = |shift: crate::lease::load::Move<Key>| {
-                let (from, to, gain) = (owner(shift.from), owner(shift.to), shift.gain);
+                let (from, to, gain) = (member(shift.from), member(shift.to), shift.gain);
                 let (member, key) = (shift.from, shift.key);
                 Order { member, key, shift: Some(Box::new(Shift { from, to, gain })) }
             };

@@ -43,6 +43,8 @@ pub struct Place {
     indexing: u64,
     /// Who holds the key, or held it last; known only where members come back.
     pub owner: Option<Arc<Owner>>,
+    /// Its holder got it from another one that was asked for it.
+    pub was_moved: bool,
 }
 
 impl Place {
@@ -177,10 +179,13 @@ impl Pool {
     pub fn learn(&mut self, key: &Key, fact: Fact, owner: Option<&Owner>, now: Moment) {
         let indexing = self.indexing;
         let owner = owner.filter(|_| self.returns).map(|owner| Arc::new(owner.clone()));
-        let mut place = Place { fact, since: now, cooled: Moment::ZERO, indexing, owner };
+        let was_moved = false;
+        let mut place =
+            Place { fact, since: now, cooled: Moment::ZERO, indexing, owner, was_moved };
         if let Some(known) = self.keys.get_mut(key) {
             known.indexing = indexing;
             let (old, since, cooled) = (known.fact, known.since, known.cooled);
+            let was_moved = known.was_moved;
             if (old.token, old.seq) >= (fact.token, fact.seq) {
                 known.owner = known.owner.take().or(place.owner);
                 return;
@@ -193,7 +198,10 @@ impl Pool {
             place.cooled = cooled;
             let state = |fact: Fact| (fact.by, fact.token, fact.shut);
             if state(old) == state(fact) {
-                place.since = since;
+                (place.since, place.was_moved) = (since, was_moved);
+            } else {
+                let is_granted = fact.by != By::Nobody && old.by != fact.by;
+                place.was_moved = is_granted && (old.asked || self.handed_over.contains(key));
             }
         }
         match fact.cooling {

@@ -73,23 +73,28 @@ pub struct PoolView {
 /// Why a lease moves by load.
 #[derive(Clone, Debug)]
 pub struct Shift {
-    /// The owner of the member that has it.
-    pub from: Owner,
-    /// The owner of the member that is to get it.
-    pub to: Owner,
+    /// The owner and the weight of the member that has it.
+    pub from: (Owner, u32),
+    /// The owner and the weight of the member that is to get it.
+    pub to: (Owner, u32),
     /// What is gained.
     pub gain: Gain,
 }
 
 impl fmt::Display for Shift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { from, to, gain: Gain { load, from: before, to: less, gain } } = self;
-        let [load, before, less] = [(*load).into(), *before, *less].map(in_units);
-        let gain = gain * 100.0;
-        write!(
-            f,
-            "{from} carries {before:.3}, {to} carries {less:.3}, the key {load:.3}; gain {gain:.2} % of the mean"
-        )
+        let Gain { load, from, to, gain, limit } = self.gain;
+        let named = |(owner, weight): &(Owner, u32)| match weight {
+            1 => owner.to_string(),
+            weight => format!("{owner} (weight {weight})"),
+        };
+        let [load, from, to] = [load.into(), from, to].map(in_units);
+        write!(f, "{} carries {from:.3}", named(&self.from))?;
+        if let Some(limit) = limit {
+            write!(f, ", over its limit of {:.3}", in_units(limit))?;
+        }
+        write!(f, ", {} carries {to:.3}, the key {load:.3}", named(&self.to))?;
+        write!(f, "; gain {:.2} % of the mean", gain * 100.0)
     }
 }
 

@@ -63,7 +63,7 @@ impl Reported {
             let reports = state.reports.get_or_insert_with(begin);
             reports.keep_only(|key| pool.has(session, key));
             let held = || report.loads.iter().filter(|(key, _)| pool.has(session, key));
-            let bytes = reports.bytes_with(held().map(|(key, _)| key));
+            let bytes = reports.bytes_with(held());
             if bytes > MAX_REPORT_BYTES {
                 return Err(bytes);
             }
@@ -73,6 +73,14 @@ impl Reported {
             Ok(())
         };
         pools.change(pool, note).unwrap_or(Ok(()))
+    }
+
+    /// A heartbeat reported nothing new. What was reported before may be stored with it.
+    pub fn beat(&self, proof: LeaseId, received: Moment) {
+        let state = &mut *self.state();
+        if state.reports.is_some() {
+            state.last = Some((proof, received));
+        }
     }
 
     /// What must be stored now: loads that differ from the stored ones by more than this part of them.

@@ -103,10 +103,8 @@ pub async fn heartbeat(
         }
         let alive = app.manager.beat_session(id, body.0.progress.as_deref(), asked).await;
         let alive = alive.map_err(|error| Problem::session(&error))?;
-        if let Some(report) = report {
-            let reported = app.manager.report_loads(id, &report, asked.received);
-            reported.map_err(|error| Problem::session(&error))?;
-        }
+        let reported = app.manager.report_loads(id, report.as_ref(), asked.received);
+        reported.map_err(|error| Problem::session(&error))?;
         keeps_session(&request, id.digest);
         let beat = SessionBeat {
             valid_for_ms: alive.valid_for_ms,

@@ -14,6 +14,7 @@ use crate::{
     lease::{
         Announced, Behavior, Check, CheckKind, Key, MAX_ADDRESS_BYTES, MAX_CHECKS,
         MAX_LOCK_DELAY_MS, MAX_VERSION_BYTES, SessionSpec,
+        load::Load,
         reports::{MAX_LOAD, Report, load_of},
     },
     manager::{Limits, Target},
@@ -141,6 +142,7 @@ pub fn read_spec(limits: &Limits, body: &SessionBody) -> Result<SessionSpec, Pro
             ("version", body.version.is_some()),
             ("address", body.address.is_some()),
             ("ready", body.ready.is_some()),
+            ("load_limit", body.load_limit.is_some()),
         ];
         if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             return Err(Problem::field(field, "needs a pool: it describes a member of one"));
@@ -172,28 +174,32 @@ pub fn read_announced(body: &SessionBody) -> Result<Announced, Problem> {
         return Err(Problem::field("address", "must not be empty"));
     }
     let unready = body.ready == Some(false);
-    Ok(Announced { version, address, unready, ..Announced::default() })
+    let load_limit = body.load_limit.map(|limit| load("load_limit", "", limit)).transpose()?;
+    Ok(Announced { version, address, unready, load_limit, ..Announced::default() })
 }
 
 /// Reads the loads that a heartbeat reports, if it reports any.
 pub fn read_report(body: &BeatBody) -> Result<Option<Report>, Problem> {
-    if body.loads.is_empty() && body.load_limit.is_none() {
+    if body.loads.is_none() && body.load_limit.is_none() {
         return Ok(None);
     }
-    let load = |field, of: &str, load: f64| {
-        if (0.0..=MAX_LOAD).contains(&load) {
-            return Ok(load_of(load));
-        }
-        Err(Problem::field(field, format!("{of}is {load}; it must be from 0 to {MAX_LOAD}")))
-    };
-    let of_key = |(name, given): (&String, &f64)| {
+    let of_key = |(name, given): (&String, &Option<f64>)| {
         let key = Key::new(name)
             .map_err(|fault| Problem::field("loads", format!("names {name:?}: {fault}")))?;
-        Ok((key, load("loads", &format!("of {name:?} "), *given)?))
+        let of = format!("of {name:?} ");
+        Ok((key, given.map(|given| load("loads", &of, given)).transpose()?))
     };
-    let loads = body.loads.iter().map(of_key).collect::<Result<_, Problem>>()?;
-    let limit = body.load_limit.map(|limit| load("load_limit", "", limit)).transpose()?;
-    Ok(Some(Report { loads, limit }))
+    let loads = body.loads.iter().flatten().map(of_key).collect::<Result<_, Problem>>()?;
+    let limit = |limit: Option<f64>| limit.map(|limit| load("load_limit", "", limit)).transpose();
+    Ok(Some(Report { loads, limit: body.load_limit.map(limit).transpose()? }))
+}
+
+/// Reads a load. `of` says of what it is.
+fn load(field: &str, of: &str, load: f64) -> Result<Load, Problem> {
+    if (0.0..=MAX_LOAD).contains(&load) {
+        return Ok(load_of(load));
+    }
+    Err(Problem::field(field, format!("{of}is {load}; it must be from 0 to {MAX_LOAD}")))
 }
 
 fn said(field: &str, text: Option<&str>, most: usize) -> Result<Option<Box<str>>, Problem> {

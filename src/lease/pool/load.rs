@@ -95,8 +95,11 @@ pub struct Gain {
     pub from: u128,
     /// The load of the member that is to get it, before the move.
     pub to: u128,
-    /// By how much the more loaded of the two then carries less, as a part of the mean.
+    /// By how much the more loaded of the two then carries less, as a part of the mean. For a member that is over its
+    /// limit: by how much it then carries less.
     pub gain: f64,
+    /// The limit that the member is over, if that is why the lease moves.
+    pub limit: Option<u128>,
 }
 
 impl Carrier {
@@ -110,13 +113,17 @@ impl Carrier {
         load as f64 / f64::from(self.weight.max(1))
     }
 
-    /// Whether it may be given a key. `is_asked`: another member holds it.
-    fn has_room(&self, load: Load, is_asked: bool) -> bool {
-        let waits = is_asked && self.is_new && self.leases > 0;
+    /// Whether it may have one more key of this load.
+    fn has_room(&self, load: Load) -> bool {
         !self.draining
-            && !waits
             && self.leases < self.capacity
+            && self.load < self.most
             && self.load + u128::from(load) <= self.most
+    }
+
+    /// Whether it must take its first key before others are asked for further ones.
+    fn waits(&self) -> bool {
+        self.is_new && self.leases > 0
     }
 
     /// It has one more lease.
@@ -149,8 +156,10 @@ pub fn place<K: Ord>(carriers: &mut [Carrier], mut keys: Vec<Homeless<K>>) -> Ve
         carriers.iter().enumerate().map(|(at, carrier)| carrier.rank(at)).collect();
     let mut placed = Vec::with_capacity(keys.len());
     for Homeless { key, load, from, former } in keys {
-        let fits =
-            |carrier: &Carrier| Some(carrier.id) != from && carrier.has_room(load, from.is_some());
+        let fits = |carrier: &Carrier| {
+            let waits = from.is_some() && carrier.waits();
+            Some(carrier.id) != from && carrier.has_room(load) && !waits
+        };
         let former = former.and_then(|id| carriers.iter().position(|carrier| carrier.id == id));
         let least = || ranks.iter().map(|rank| rank.3).find(|at| fits(&carriers[*at]));
         let Some(at) = former.filter(|at| fits(&carriers[*at])).or_else(least) else { continue };
@@ -176,13 +185,22 @@ fn mean_of<'a>(carriers: impl Iterator<Item = &'a Carrier>) -> f64 {
     if weight == 0 { 0.0 } else { load as f64 / weight as f64 }
 }
 
-/// How much the most loaded member carries, as a part of the mean. 1 if nobody carries anything.
+/// How much the most loaded member carries, as a part of the mean. Members that carry less than the mean and have no room
+/// for more do not count. 1 if nobody carries anything.
 #[must_use]
 pub fn peak(carriers: &[Carrier]) -> f64 {
-    let mean = mean(carriers);
-    let stay = carriers.iter().filter(|carrier| !carrier.draining);
-    let most = stay.map(Carrier::level).fold(0.0, f64::max);
-    if mean > 0.0 { most / mean } else { 1.0 }
+    let mut counted: Vec<&Carrier> = carriers.iter().filter(|carrier| !carrier.draining).collect();
+    counted.sort_unstable_by_key(|carrier| carrier.rank(0));
+    loop {
+        let mean = mean_of(counted.iter().copied());
+        match (counted.first(), counted.last()) {
+            (Some(least), Some(_)) if least.level() < mean && !least.has_room(0) => {
+                counted.remove(0);
+            }
+            (_, Some(most)) if mean > 0.0 => return most.level() / mean,
+            _ => return 1.0,
+        }
+    }
 }
 
 /// A move that gains less than this part of what its giver gives is not worth it.
@@ -220,8 +238,9 @@ pub fn improve<K: Ord + Clone>(
             .or_else(|| even_out(carriers, leases, rule, active || !moves.is_empty()));
         let Some((from, to, at, gained)) = found else { break };
         let Leased { key, load, .. } = leases[from].swap_remove(at);
-        let gain =
-            Gain { load, from: carriers[from].load, to: carriers[to].load, gain: gained / mean };
+        let (giver, taker) = (&carriers[from], &carriers[to]);
+        let limit = (giver.load > giver.most).then_some(giver.most);
+        let gain = Gain { load, from: giver.load, to: taker.load, gain: gained / mean, limit };
         moves.push(Move { key, from: carriers[from].id, to: carriers[to].id, gain });
         carriers[from].load = carriers[from].load.saturating_sub(load.into());
         carriers[from].leases -= 1;
@@ -246,16 +265,15 @@ fn relieve<K: Ord>(carriers: &[Carrier], leases: &[Vec<Leased<K>>]) -> Option<Fo
             rank(a).cmp(&rank(b)).then_with(|| a.key.cmp(&b.key))
         });
         let (at, lease) = best.filter(|(_, lease)| lease.load > 0)?;
-        let to = least(carriers, from, lease.load)?;
+        let fits = |at: &usize| *at != from && carriers[*at].has_room(lease.load);
+        let to = (0..carriers.len()).filter(fits).min_by_key(|at| carriers[*at].rank(*at))?;
+        if carriers[to].waits() {
+            // It is the one that should get the lease: others must not get it meanwhile.
+            return None;
+        }
         let gained = excess.min(lease.load.into()) as f64 / f64::from(giver.weight.max(1));
         Some((from, to, at, gained))
     })
-}
-
-/// The least loaded member that has room for a lease of another one.
-fn least(carriers: &[Carrier], from: usize, load: Load) -> Option<usize> {
-    let fits = |at: &usize| *at != from && carriers[*at].has_room(load, true);
-    (0..carriers.len()).filter(fits).min_by_key(|at| carriers[*at].rank(*at))
 }
 
 /// The best lease to move from the most loaded member to the least loaded one, if one of them is too far from the mean.
@@ -278,7 +296,11 @@ fn even_out<K: Ord>(
         if lowest == from || level <= mean * (1.0 + tolerance) && low >= mean * (1.0 - tolerance) {
             return None;
         }
-        if !carriers[lowest].has_room(0, true) {
+        if carriers[lowest].waits() {
+            // What moves now would have to move again once it took its first key.
+            return None;
+        }
+        if !carriers[lowest].has_room(0) {
             counted.remove(0);
             continue;
         }
@@ -288,8 +310,13 @@ fn even_out<K: Ord>(
         }
         let taker = &carriers[lowest];
         let after = |load: Load| taker.level_with(load, 0).max(giver.level_with(0, load));
-        let fits = |lease: &Leased<K>| lease.load > 0 && taker.has_room(lease.load, true);
-        let fitting = leases[from].iter().enumerate().filter(|(_, lease)| fits(lease));
+        let given = || leases[from].iter().enumerate().filter(|(_, lease)| lease.load > 0);
+        let fitting = given().filter(|(_, lease)| taker.has_room(lease.load));
+        if given().next().is_some() && fitting.clone().next().is_none() {
+            // Its limit leaves no room for any of them.
+            counted.remove(0);
+            continue;
+        }
         let best = fitting.min_by(|(_, a), (_, b)| {
             let rank = |lease: &Leased<K>| (after(lease.load).to_bits(), Reverse(lease.since));
             rank(a).cmp(&rank(b)).then_with(|| a.key.cmp(&b.key))

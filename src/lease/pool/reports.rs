@@ -37,13 +37,16 @@ pub fn bytes_of(key: &str) -> usize {
     key.escape_default().count() + 20
 }
 
+/// The load of each key, as it is stored.
+pub type Loads = BTreeMap<Box<str>, Load>;
+
 /// What a heartbeat reports.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The load of each key.
-    pub loads: Vec<(Key, Load)>,
-    /// The highest load that the member accepts; `None` if it is as before.
-    pub limit: Option<Load>,
+    /// The load of each key; `None` for a load that is no longer known.
+    pub loads: Vec<(Key, Option<Load>)>,
+    /// The highest load that the member accepts: `Some(None)` if there is none from now on, and `None` if it is as before.
+    pub limit: Option<Option<Load>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +60,7 @@ struct Smoothed {
 pub struct Reports {
     loads: BTreeMap<Key, Smoothed>,
     limit: Option<Load>,
-    stored: BTreeMap<Box<str>, Load>,
+    stored: Loads,
     stored_limit: Option<Load>,
     stored_at: Option<Moment>,
 }
@@ -65,12 +68,10 @@ pub struct Reports {
 impl Reports {
     /// What the session's record says: another node, or an earlier process of this one, was told.
     #[must_use]
-    pub fn of_stored(loads: &BTreeMap<Box<str>, Load>, limit: Option<Load>, now: Moment) -> Self {
-        let of_key = |(key, load): (&Box<str>, &Load)| {
-            Some((Key::new(key).ok()?, Smoothed { load: *load, at: now }))
-        };
+    pub fn of_stored(loads: &Loads, limit: Option<Load>, now: Moment) -> Self {
+        let keys = loads.iter().filter_map(|(key, load)| Some((Key::new(key).ok()?, *load)));
         Self {
-            loads: loads.iter().filter_map(of_key).collect(),
+            loads: keys.map(|(key, load)| (key, Smoothed { load, at: now })).collect(),
             limit,
             stored: loads.clone(),
             stored_limit: limit,
@@ -81,13 +82,17 @@ impl Reports {
     /// Notes what a heartbeat reports. `known` is the load of a key that another member reported before.
     pub fn report(
         &mut self,
-        loads: impl IntoIterator<Item = (Key, Load)>,
-        limit: Option<Load>,
+        loads: impl IntoIterator<Item = (Key, Option<Load>)>,
+        limit: Option<Option<Load>>,
         known: impl Fn(&Key) -> Option<Load>,
         now: Moment,
     ) {
-        self.limit = limit.or(self.limit);
+        self.limit = limit.unwrap_or(self.limit);
         for (key, load) in loads {
+            let Some(load) = load else {
+                self.loads.remove(&key);
+                continue;
+            };
             let before = self.loads.get(&key).copied();
             let before =
                 before.or_else(|| Some(Smoothed { load: known(&key)?, at: now - STORE_PAUSE }));
@@ -101,14 +106,21 @@ impl Reports {
         self.loads.retain(|key, _| has(key));
     }
 
-    /// How many bytes the loads need in a record, with those of these keys.
-    pub fn bytes_with<'a>(&'a self, more: impl Iterator<Item = &'a Key>) -> usize {
-        let new = more.filter(|key| !self.loads.contains_key(*key));
-        self.loads.keys().chain(new).map(|key| bytes_of(key.as_str())).sum()
+    /// How many bytes the loads need in a record after a report of these.
+    pub fn bytes_with<'a>(&self, report: impl Iterator<Item = &'a (Key, Option<Load>)>) -> usize {
+        let mut bytes: usize = self.loads.keys().map(|key| bytes_of(key.as_str())).sum();
+        for (key, load) in report {
+            match (self.loads.contains_key(key), load) {
+                (true, None) => bytes -= bytes_of(key.as_str()),
+                (false, Some(_)) => bytes += bytes_of(key.as_str()),
+                _ => {}
+            }
+        }
+        bytes
     }
 
     /// What must be stored now: if it differs from what is stored by more than this part of it.
-    pub fn due(&self, part: f64, now: Moment) -> Option<(BTreeMap<Box<str>, Load>, Option<Load>)> {
+    pub fn due(&self, part: f64, now: Moment) -> Option<(Loads, Option<Load>)> {
         if self.stored_at.is_some_and(|at| now.since(at) < STORE_PAUSE) {
             return None;
         }
@@ -130,7 +142,7 @@ impl Reports {
     }
 
     /// These loads are stored now.
-    pub fn stored(&mut self, loads: BTreeMap<Box<str>, Load>, limit: Option<Load>, now: Moment) {
+    pub fn stored(&mut self, loads: Loads, limit: Option<Load>, now: Moment) {
         (self.stored, self.stored_limit, self.stored_at) = (loads, limit, Some(now));
     }
 }

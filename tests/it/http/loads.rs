@@ -157,6 +157,62 @@ async fn a_member_gets_no_more_than_the_load_that_it_accepts() {
 }
 
 #[tokio::test]
+async fn a_limit_is_known_from_the_start_and_what_was_reported_is_stored_by_later_heartbeats() {
+    let server = Server::configured(&policy("default"));
+    let a = server.session("a", 60_000, json!({ "pool": "shards", "load_limit": 7.0 })).await;
+    let b = server.session("b", 60_000, json!({ "pool": "shards" })).await;
+    // Keys without a load count as 1.
+    let fair = |owner: &str, session: &str| json!({ "owner": owner, "session": session, "count": "fair", "keys": shards() });
+    server.post("/v1/acquire-any", &fair("b", &b.id)).await.ok();
+    let body = json!({ "loads": loads() });
+    server.post(&b.heartbeat_path(), &body).await.ok();
+    let known = async || carried(&server).await.get("b").is_some_and(|(load, _)| *load > 15.0);
+    eventually("the loads are known", known).await;
+    assert_eq!(limit(&server, "a").await, 7.0);
+    // Too early to be stored: later heartbeats see to it.
+    server.post(&a.heartbeat_path(), &json!({ "load_limit": 9.0 })).await.ok();
+    sleep_ms(1_500).await;
+    server.post(&a.heartbeat_path(), &json!({ "load_limit": null, "loads": null })).await.ok();
+    let has_none = async || {
+        server.post(&a.heartbeat_path(), &json!({})).await.ok();
+        limit(&server, "a").await == Value::Null
+    };
+    eventually("the limit is gone", has_none).await;
+    // A load is removed by null: the key counts as the mean again.
+    let hot = json!({ "loads": { "shards/07": null } });
+    let is_gone = async || {
+        server.post(&b.heartbeat_path(), &hot).await.ok();
+        // The hot key counts as much as the mean of the others, which is 1.
+        let (load, held) = carried(&server).await["b"];
+        (load - held as f64).abs() < 0.1
+    };
+    eventually("the load is removed", is_gone).await;
+}
+
+async fn limit(server: &Server, owner: &str) -> Value {
+    let pool = shown(server).await;
+    let members = pool["members"].as_array().expect("members");
+    members.iter().find(|it| it["owner"] == owner).expect("a member")["load_limit"].clone()
+}
+
+#[tokio::test]
+async fn idle_keys_are_spread_by_their_number() {
+    let server = Server::configured(&policy("default"));
+    let idle: BTreeMap<String, f64> = shards().into_iter().map(|key| (key, 0.0)).collect();
+    let mut workers = Vec::new();
+    for owner in ["a", "b", "c", "d"] {
+        let worker = worker(&server, owner, json!({})).await;
+        worker.report(&idle);
+        workers.push(worker);
+    }
+    let even = async || {
+        let carried = carried(&server).await;
+        carried.len() == 4 && carried.values().all(|(_, held)| (9..=11).contains(held))
+    };
+    eventually("each has ten", even).await;
+}
+
+#[tokio::test]
 async fn what_a_heartbeat_reports_is_checked() {
     let server = Server::configured(&policy("tight"));
     let member = server.session("a", 20_000, json!({ "pool": "shards" })).await;

@@ -13,23 +13,26 @@ import { count, grouped, host } from "./text.js";
 // A pool shows this many members at most.
 const MOST = 100;
 
+// A load this far from the mean stands out: the tolerance of most pools.
+const SLACK = 0.1;
+
 /** Loads have any unit: three digits are enough. */
 const load = (number) => number.toLocaleString("en", { maximumSignificantDigits: 3 });
 
 /** What is shown of a member: how much it holds and its share, or its load and the mean for its weight. */
 function measure(one, mean) {
   return mean === null
-    ? { held: one.held, share: one.share, says: `${grouped(one.held)} of ${grouped(one.share)}` }
-    : { held: one.load ?? 0, share: mean * one.weight, says: `load ${load(one.load ?? 0)}, ${count(one.held, "lease", "leases")}` };
+    ? { held: one.held, share: one.share, slack: 0, says: `${grouped(one.held)} of ${grouped(one.share)}` }
+    : { held: one.load ?? 0, share: mean * one.weight, slack: SLACK * mean * one.weight, says: `load ${load(one.load ?? 0)}` };
 }
 
 /** A bar: how much a member holds, and a mark where its share ends. */
-function bar({ held, share, says }, widest) {
+function bar({ held, share, slack, says }, widest) {
   const part = (number) => `${Math.min(100, (100 * number) / widest)}%`;
   const [fill, mark] = [h("i", { class: "fill" }), h("i", { class: "mark" })];
   fill.style.width = part(held);
   mark.style.left = part(share);
-  return h("span", { class: `bar ${held > share ? "over" : held < share ? "under" : ""}`, role: "img", "aria-label": `holds ${says}` }, fill, mark);
+  return h("span", { class: `bar ${held > share + slack ? "over" : held < share - slack ? "under" : ""}`, role: "img", "aria-label": `holds ${says}` }, fill, mark);
 }
 
 function member(one, widest, mean) {
@@ -43,7 +46,7 @@ function member(one, widest, mean) {
     h("span", { class: "name" }, h("a", { class: "text", href: link("leases", { session: one.session }), title: one.owner }, text(one.owner))),
     bar(shown, widest),
     h("span", { class: "n" }, shown.says),
-    h("span", { class: "quiet" }, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.load_limit !== null && ` · load at most ${load(one.load_limit)}`, one.version !== null && ` · version ${one.version}`, one.address && ` · serves at ${one.address}`, one.node && ` · ${host(one.node)}`, " ", states));
+    h("span", { class: "quiet" }, mean !== null && `${count(one.held, "lease", "leases")} · `, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.load_limit !== null && ` · load at most ${load(one.load_limit)}`, one.version !== null && ` · version ${one.version}`, one.address && ` · serves at ${one.address}`, one.node && ` · ${host(one.node)}`, " ", states));
 }
 
 const OF_POOLS = Object.keys(ORDERS).filter((one) => one.startsWith("pool-"));
