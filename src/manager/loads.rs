@@ -11,7 +11,7 @@ impl Manager {
     /// a pool whose leases move by load.
     ///
     /// # Errors
-    /// [`SessionError::Invalid`] if the session joined no pool, or if there is no room for all loads.
+    /// [`SessionError`] if the session joined no pool, or if there is no room for all loads.
     pub fn report_loads(
         &self,
         id: SessionId,
