@@ -25,15 +25,24 @@ use crate::{
 
 /// How many times longer a lease that moved must have been held before it moves again, than any other one.
 const COOLDOWN: u32 = 6;
-/// A key counts at least this part of the mean.
+/// A key counts at least the mean divided by this.
 const IDLE: Load = 10;
 /// How many leases are on their way at a time.
 const AT_ONCE: usize = 16;
 /// The part of its tolerance to which a pool is balanced by order.
 const EXACT: f64 = 0.25;
 
+/// How keys count without a load of their own.
+#[derive(Clone, Copy)]
+struct Usual {
+    /// A key whose load is not known: the mean of the others.
+    load: Load,
+    /// The least that any key counts, so that idle keys are spread too.
+    least: Load,
+}
+
 /// A pool by load.
-pub struct Weighed {
+struct Weighed {
     carriers: Vec<Carrier>,
     by_member: HashMap<Nonce, usize>,
     placed: Vec<(Key, usize)>,
@@ -63,22 +72,19 @@ impl Pool {
         }
     }
 
-    /// The mean of the loads that are known. 1 if none is, or if all are 0.
-    fn usual_load(&self) -> Load {
+    /// How keys count whose load is not known, and those that are idle.
+    fn usual_load(&self) -> Usual {
         let sum: u128 = self.loads.values().copied().map(u128::from).sum();
         let mean = sum.checked_div(self.loads.len() as u128);
-        let mean = mean.and_then(|mean| Load::try_from(mean).ok()).filter(|mean| *mean > 0);
-        mean.unwrap_or_else(|| load_of(1.0))
+        match mean.and_then(|mean| Load::try_from(mean).ok()) {
+            Some(mean) if mean > 0 => Usual { load: mean, least: mean / IDLE },
+            // Nothing is known, or all keys are idle: they are spread by their number.
+            _ => Usual { load: load_of(1.0), least: load_of(1.0) },
+        }
     }
 
-    /// The load of a key: the usual one if it is not known, and at least a part of that, so that idle keys are spread too.
-    fn load_of(&self, key: &Key, usual: Load) -> Load {
-        let all_idle = || self.loads.values().all(|load| *load == 0);
-        match self.loads.get(key) {
-            Some(0) if all_idle() => usual,
-            Some(load) => (*load).max(usual / IDLE),
-            None => usual,
-        }
+    fn load_of(&self, key: &Key, usual: Usual) -> Load {
+        self.loads.get(key).map_or(usual.load, |load| (*load).max(usual.least))
     }
 
     /// Whether a key that changed its holder went where it was placed, so that all else stays as it was.
@@ -166,7 +172,7 @@ impl Pool {
                 By::Nobody => None,
                 By::Session(digest) => {
                     let Some(at) = at(digest) else { continue };
-                    let shown = self.loads.get(key).copied().unwrap_or(usual);
+                    let shown = self.loads.get(key).copied().unwrap_or(usual.load);
                     held[at] += u128::from(shown);
                     let carrier = &mut carriers[at];
                     if !place.fact.asked && !carrier.draining {

@@ -2,8 +2,8 @@
 //!
 //! Guarantees: in a frozen pool, a fair call is granted only keys that its owner held last, and those that were handed
 //! over because that was asked for: before the freeze, or by a drain. A member of a cordoned owner is granted no further
-//! key, and no fair call is granted a paused one, or one that goes to another member. While a guard stands, no member gets more than the share that it had
-//! before.
+//! key. No fair call is granted a paused key, or one that an order gives to another member. While a guard stands, no member
+//! gets more than the share that it had before.
 //!
 //! Does not guarantee: anything for acquires that name their keys without asking for a share. They do not look at pools.
 

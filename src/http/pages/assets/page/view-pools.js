@@ -22,17 +22,17 @@ const load = (number) => number.toLocaleString("en", { maximumSignificantDigits:
 /** What is shown of a member: how much it holds and its share, or its load and the mean for its weight. */
 function measure(one, mean) {
   return mean === null
-    ? { held: one.held, share: one.share, slack: 0, says: `${grouped(one.held)} of ${grouped(one.share)}` }
-    : { held: one.load ?? 0, share: mean * one.weight, slack: SLACK * mean * one.weight, says: `load ${load(one.load ?? 0)}` };
+    ? { held: one.held, share: one.share, slack: 0, says: `${grouped(one.held)} of ${grouped(one.share)}`, label: `holds ${one.held} of a share of ${one.share}` }
+    : { held: one.load ?? 0, share: mean * one.weight, slack: SLACK * mean * one.weight, says: `load ${load(one.load ?? 0)}`, label: `carries ${load(one.load ?? 0)}, where ${load(mean * one.weight)} is the mean` };
 }
 
 /** A bar: how much a member holds, and a mark where its share ends. */
-function bar({ held, share, slack, says }, widest) {
+function bar({ held, share, slack, label }, widest) {
   const part = (number) => `${Math.min(100, (100 * number) / widest)}%`;
   const [fill, mark] = [h("i", { class: "fill" }), h("i", { class: "mark" })];
   fill.style.width = part(held);
   mark.style.left = part(share);
-  return h("span", { class: `bar ${held > share + slack ? "over" : held < share - slack ? "under" : ""}`, role: "img", "aria-label": `holds ${says}` }, fill, mark);
+  return h("span", { class: `bar ${held > share + slack ? "over" : held < share - slack ? "under" : ""}`, role: "img", "aria-label": label }, fill, mark);
 }
 
 function member(one, widest, mean) {
