@@ -18,7 +18,7 @@ use crate::{
     lease::{
         Announced, Key, Moment, Nonce, Owner,
         balance::Damping,
-        load::{Carrier, Homeless, Leased, Load, LoadRule, STIRRED, improve, peak, place},
+        load::{Carrier, Homeless, Leased, Load, LoadRule, Move, STIRRED, improve, peak, place},
         reports::load_of,
     },
 };
@@ -29,6 +29,8 @@ const COOLDOWN: u32 = 6;
 const IDLE: Load = 10;
 /// How many leases are on their way at a time.
 const AT_ONCE: usize = 16;
+/// How many moves are planned ahead, to tell how uneven the pool is.
+const MOST_MOVES: usize = 1_000;
 /// The part of its tolerance to which a pool is balanced by order.
 const EXACT: f64 = 0.25;
 
@@ -221,7 +223,7 @@ impl Pool {
         let Weighed { mut carriers, by_member, on_the_way, .. } = self.weigh();
         let peak = Some(peak(&carriers));
         let mut orders = Vec::new();
-        let mut leases: Vec<Vec<Leased<Key>>> = vec![Vec::new(); carriers.len()];
+        let mut leases: Vec<Vec<Leased<&Key>>> = vec![Vec::new(); carriers.len()];
         let (usual, mut leaving) = (self.usual_load(), 0);
         for (key, Place { fact, since, was_moved, .. }) in &self.keys {
             let By::Session(digest) = fact.by else { continue };
@@ -235,7 +237,7 @@ impl Pool {
                 let load = self.load_of(key, usual);
                 let rests =
                     if *was_moved { Duration::ZERO } else { damping.min_age * (COOLDOWN - 1) };
-                leases[at].push(Leased { key: key.clone(), load, since: *since - rests });
+                leases[at].push(Leased { key, load, since: *since - rests });
             } else if here(digest) {
                 orders.push(Order { member: digest, key: key.clone(), shift: None });
             }
@@ -251,7 +253,7 @@ impl Pool {
                 at_once: at_once.saturating_sub(on_the_way),
                 cooldown: damping.min_age * COOLDOWN,
             };
-            let all = LoadRule { at_once: usize::MAX, cooldown: Duration::ZERO, ..rule };
+            let all = LoadRule { at_once: MOST_MOVES, cooldown: Duration::ZERO, ..rule };
             moves += improve(&mut carriers.clone(), &mut leases.clone(), all, active, now).len();
             let shifts = improve(&mut carriers, &mut leases, rule, active, now);
             is_uneven |= !shifts.is_empty();
@@ -259,14 +261,86 @@ impl Pool {
                 let Joined { owner, weight, .. } = &self.members[&digest];
                 (owner.clone(), *weight)
             };
-            let order = |shift: crate::lease::load::Move<Key>| {
+            let order = |shift: Move<&Key>| {
                 let (from, to, gain) = (member(shift.from), member(shift.to), shift.gain);
-                let (member, key) = (shift.from, shift.key);
+                let (member, key) = (shift.from, shift.key.clone());
                 Order { member, key, shift: Some(Box::new(Shift { from, to, gain })) }
             };
             orders.extend(shifts.into_iter().filter(|shift| here(shift.from)).map(order));
         }
         let asks = moves;
         Proposal { moves, asks, orders, is_uneven, peak }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::{
+        actor::pools::fact::{Cooling, Fact},
+        clock::{Clock, SystemClock},
+        lease::{Epoch, Revision, Token},
+    };
+
+    const MIN_AGE: Damping =
+        Damping { min_age: Duration::from_secs(10), at_once: 16, is_exact: false };
+
+    fn key(at: usize) -> Key {
+        Key::new(&format!("k/{at}")).expect("a key")
+    }
+
+    fn joined(member: usize, announced: Announced) -> Joined {
+        let owner = Owner::new(&format!("w{member}")).expect("an owner");
+        let (weight, capacity, node, draining, returns) = (1, None, Nonce(0), false, None);
+        Joined { owner, weight, capacity, node, draining, returns, announced }
+    }
+
+    /// A pool whose keys have loads by the law of Zipf, and are spread by their number.
+    fn zipf(keys: usize, members: usize) -> Pool {
+        let mut pool = Pool::default();
+        pool.begin_indexing(Some(0.1));
+        (0..members)
+            .for_each(|at| drop(pool.join(Nonce(at as u128), joined(at, Announced::default()))));
+        for at in 0..keys {
+            let by = By::Session(Nonce((at * 7919 % members) as u128));
+            let token = Token::of(Epoch(1), Revision(1));
+            let (asked, shut, cooling) = (false, false, Cooling::Over);
+            let fact = Fact { by, token, seq: 1, asked, shut, cooling };
+            pool.learn(&key(at), fact, None, Moment::ZERO);
+            pool.loads.insert(key(at), load_of(1_000.0 / (at as f64 + 1.0).sqrt()));
+        }
+        pool
+    }
+
+    /// What a plan costs while the pool is uneven. It runs once per second at most, and holds up the fair calls of this node.
+    #[test]
+    fn a_plan_of_many_keys_takes_a_part_of_a_second() {
+        let pool = zipf(100_000, 1_000);
+        let now = Moment::ZERO + Duration::from_secs(100);
+        let clock = SystemClock::new();
+        let start = clock.now();
+        let proposal = pool.propose_by_load(0.1, |_| true, |_| true, now, MIN_AGE);
+        let took = clock.now().since(start);
+        println!("{} moves of 100 000 keys and 1 000 members planned in {took:?}", proposal.moves);
+        assert!(proposal.orders.len() == AT_ONCE && proposal.moves > 500, "{}", proposal.moves);
+        assert!(took < Duration::from_secs(2), "{took:?}");
+    }
+
+    #[test]
+    fn loads_that_change_wake_nobody() {
+        let mut pool = zipf(100, 5);
+        let changes = |pool: &Pool| pool.changed.get();
+        let before = changes(&pool);
+        let loads = BTreeMap::from([("k/5".into(), load_of(7.0))]);
+        let announced = Announced { loads, ..Announced::default() };
+        let held_by = pool.members.keys().copied().find(|digest| pool.has(*digest, &key(5)));
+        let member = usize::try_from(held_by.expect("a member").0).expect("small");
+        pool.join(Nonce(member as u128), joined(member, announced.clone()));
+        assert_eq!(changes(&pool), before);
+        assert_eq!(pool.loads[&key(5)], load_of(7.0));
+        pool.join(Nonce(member as u128), Joined { weight: 2, ..joined(member, announced) });
+        assert_ne!(changes(&pool), before);
     }
 }

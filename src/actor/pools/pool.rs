@@ -34,6 +34,18 @@ pub struct Joined {
     pub announced: Announced,
 }
 
+impl Joined {
+    /// Whether the member says the same but for its loads.
+    fn differs_in_load_only(&self, before: &Self) -> bool {
+        let unloaded = |joined: &Self| {
+            let mut joined = joined.clone();
+            (joined.announced.loads, joined.announced.load_limit) = Default::default();
+            joined
+        };
+        unloaded(self) == unloaded(before)
+    }
+}
+
 pub struct Place {
     pub fact: Fact,
     /// Since when the fact holds, on this node's clock, or since when this node knows it.
@@ -256,7 +268,11 @@ impl Pool {
         }
         let owner = joined.owner.clone();
         self.note_loads(digest, &joined.announced);
-        self.members.insert(digest, joined);
+        let before = self.members.insert(digest, joined);
+        if before.is_some_and(|before| self.members[&digest].differs_in_load_only(&before)) {
+            // The next plan looks at loads. They change too often to compute anew who is to have what each time.
+            return Vec::new();
+        }
         // The next plan says whether this is so. Until then, no key goes to an old version.
         self.is_mixed |= self.mixed_since.is_none() && self.has_versions();
         self.moved();

@@ -1,8 +1,9 @@
 //! How the leases of a pool are spread over its members by load, and which leases move.
 //!
 //! Guarantees: two nodes that see the same pool and the same loads compute the same. A lease moves only if the more loaded
-//! of the two members then carries less, by at least a quarter of the load that moves. No member gets a key beyond its capacity or
-//! its limit. A member without leases is first given one that others hold, and more once it took that one.
+//! of the two members then carries less, by at least a quarter of the load that moves, or if its member is above its limit.
+//! No member gets a key beyond its capacity or its limit. A member without leases is first given one that others hold, and
+//! more once it took that one.
 //!
 //! Does not guarantee: that loads are even. A key that is heavier than the mean of the members makes its member heavier.
 //!
@@ -140,10 +141,13 @@ impl Carrier {
     }
 
     /// Its place in the order of levels. Levels are not negative, so their bits have their order.
-    fn rank(&self, at: usize) -> (u64, usize, Nonce, usize) {
+    fn rank(&self, at: usize) -> Rank {
         (self.level().to_bits(), self.leases, self.id, at)
     }
 }
+
+/// The level of a member, the number of its leases, its session, and its position.
+type Rank = (u64, usize, Nonce, usize);
 
 /// Gives each key to a member: the heaviest key first, to the least loaded member that has room. A key whose former member
 /// comes back to it goes there, if that has room. Returns the keys that found a member, with its position.
@@ -232,19 +236,26 @@ pub fn improve<K: Ord + Clone>(
     for of_member in leases.iter_mut() {
         of_member.retain(|lease| now.since(lease.since) >= rule.cooldown);
     }
+    let stay = carriers.iter().enumerate().filter(|(_, carrier)| !carrier.draining);
+    let mut ranks: BTreeSet<Rank> = stay.map(|(at, carrier)| carrier.rank(at)).collect();
     let mut moves: Vec<Move<K>> = Vec::new();
     while moves.len() < rule.at_once {
-        let found = relieve(carriers, leases)
-            .or_else(|| even_out(carriers, leases, rule, active || !moves.is_empty()));
+        let active = active || !moves.is_empty();
+        let found = relieve(carriers, leases, &ranks)
+            .or_else(|| even_out(carriers, leases, &ranks, rule, active));
         let Some((from, to, at, gained)) = found else { break };
         let Leased { key, load, .. } = leases[from].swap_remove(at);
         let (giver, taker) = (&carriers[from], &carriers[to]);
         let limit = (giver.load > giver.most).then_some(giver.most);
         let gain = Gain { load, from: giver.load, to: taker.load, gain: gained / mean, limit };
         moves.push(Move { key, from: carriers[from].id, to: carriers[to].id, gain });
+        for at in [from, to] {
+            ranks.remove(&carriers[at].rank(at));
+        }
         carriers[from].load = carriers[from].load.saturating_sub(load.into());
         carriers[from].leases -= 1;
         carriers[to].take(load);
+        ranks.extend([from, to].map(|at| carriers[at].rank(at)));
     }
     moves
 }
@@ -253,7 +264,11 @@ pub fn improve<K: Ord + Clone>(
 type Found = (usize, usize, usize, f64);
 
 /// The lightest lease that brings a member within its limit, or its heaviest one if none does.
-fn relieve<K: Ord>(carriers: &[Carrier], leases: &[Vec<Leased<K>>]) -> Option<Found> {
+fn relieve<K: Ord>(
+    carriers: &[Carrier],
+    leases: &[Vec<Leased<K>>],
+    ranks: &BTreeSet<Rank>,
+) -> Option<Found> {
     let over = |(_, carrier): &(usize, &Carrier)| !carrier.draining && carrier.load > carrier.most;
     carriers.iter().enumerate().filter(over).find_map(|(from, giver)| {
         let excess = giver.load - giver.most;
@@ -266,7 +281,7 @@ fn relieve<K: Ord>(carriers: &[Carrier], leases: &[Vec<Leased<K>>]) -> Option<Fo
         });
         let (at, lease) = best.filter(|(_, lease)| lease.load > 0)?;
         let fits = |at: &usize| *at != from && carriers[*at].has_room(lease.load);
-        let to = (0..carriers.len()).filter(fits).min_by_key(|at| carriers[*at].rank(*at))?;
+        let to = ranks.iter().map(|rank| rank.3).find(fits)?;
         if carriers[to].waits() {
             // It is the one that should get the lease: others must not get it meanwhile.
             return None;
@@ -281,13 +296,13 @@ fn relieve<K: Ord>(carriers: &[Carrier], leases: &[Vec<Leased<K>>]) -> Option<Fo
 fn even_out<K: Ord>(
     carriers: &[Carrier],
     leases: &[Vec<Leased<K>>],
+    ranks: &BTreeSet<Rank>,
     rule: LoadRule,
     active: bool,
 ) -> Option<Found> {
     let tolerance = rule.tolerance * if active { CALM } else { 1.0 };
-    let mut counted: Vec<usize> =
-        (0..carriers.len()).filter(|at| !carriers[*at].draining).collect();
-    counted.sort_unstable_by_key(|at| carriers[*at].rank(*at));
+    let order: Vec<usize> = ranks.iter().map(|rank| rank.3).collect();
+    let mut counted = &order[..];
     loop {
         let mean = mean_of(counted.iter().map(|at| &carriers[*at]));
         let (&lowest, &from) = (counted.first()?, counted.last()?);
@@ -301,11 +316,12 @@ fn even_out<K: Ord>(
             return None;
         }
         if !carriers[lowest].has_room(0) {
-            counted.remove(0);
+            counted = &counted[1..];
             continue;
         }
+        let others = &counted[..counted.len() - 1];
         if giver.is_hot(mean, rule.tolerance) {
-            counted.pop();
+            counted = others;
             continue;
         }
         let taker = &carriers[lowest];
@@ -314,7 +330,7 @@ fn even_out<K: Ord>(
         let fitting = given().filter(|(_, lease)| taker.has_room(lease.load));
         if given().next().is_some() && fitting.clone().next().is_none() {
             // Its limit leaves no room for any of them.
-            counted.remove(0);
+            counted = &counted[1..];
             continue;
         }
         let best = fitting.min_by(|(_, a), (_, b)| {
@@ -327,7 +343,7 @@ fn even_out<K: Ord>(
         });
         match found {
             Some((at, lease)) => return Some((from, lowest, at, level - after(lease.load))),
-            None => drop(counted.pop()),
+            None => counted = others,
         }
     }
 }
