@@ -121,7 +121,7 @@ impl Pool {
 
     /// Gives them anew, by the loads that are known now.
     pub fn assign_again(&mut self) {
-        if self.by_load.is_none() || self.placed.is_empty() {
+        if self.by_load.is_none() || self.placed.is_empty() && self.unheld_keys == 0 {
             return;
         }
         let before = std::mem::take(&mut self.placed);
@@ -342,5 +342,22 @@ mod tests {
         assert_eq!(pool.loads[&key(5)], load_of(7.0));
         pool.join(Nonce(member as u128), Joined { weight: 2, ..joined(member, announced) });
         assert_ne!(changes(&pool), before);
+    }
+
+    #[test]
+    fn free_keys_go_to_a_member_that_raises_its_limit() {
+        let mut pool = Pool::default();
+        pool.begin_indexing(Some(0.1));
+        let limited = |load_limit| joined(0, Announced { load_limit, ..Announced::default() });
+        pool.join(Nonce(0), limited(Some(0)));
+        let (by, token) = (By::Nobody, Token::of(Epoch(1), Revision(1)));
+        let (asked, shut, cooling) = (false, false, Cooling::Over);
+        let fact = Fact { by, token, seq: 1, asked, shut, cooling };
+        pool.learn(&key(0), fact, None, Moment::ZERO);
+        pool.assign();
+        assert!(!pool.is_for(Nonce(0), &key(0)));
+        pool.join(Nonce(0), limited(None));
+        pool.assign_again();
+        assert!(pool.is_for(Nonce(0), &key(0)));
     }
 }
