@@ -80,6 +80,21 @@ pub struct GatedLease {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub gate: Option<serde_json::Value>,
+    /// The permits of the key, if its policy gives it several. The key is then `held` while all of them are taken, and
+    /// `free` otherwise.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permits: Option<Permits>,
+}
+
+/// The permits of a key.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct Permits {
+    /// How many the key has.
+    pub count: usize,
+    /// How many are free.
+    pub free: usize,
+    /// Those that are not free, in the order of their numbers.
+    pub taken: Vec<Lease>,
 }
 
 /// Answer of `GET /v1/leases`.

@@ -21,6 +21,8 @@ pub mod reading;
 #[cfg(feature = "server")]
 mod acquire;
 #[cfg(feature = "server")]
+mod acquire_all;
+#[cfg(feature = "server")]
 mod acquire_any;
 mod admin;
 mod assignment;
@@ -54,6 +56,8 @@ mod top;
 #[cfg(feature = "server")]
 pub use acquire::{AcquireBody, Grant};
 #[cfg(feature = "server")]
+pub use acquire_all::{AcquireAllBody, Mode, WantedKey};
+#[cfg(feature = "server")]
 pub use acquire_any::{AcquireAnyBody, AnyGrant, Count, Counts, Grants, GrantsOfOthers};
 pub use admin::{
     DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, PinBody, PoolAction, PoolOrderBody,
@@ -70,7 +74,7 @@ pub use history::LeaseHistory;
 pub use history::PastTenure;
 pub use holding::{CheckBody, HeartbeatAnswer, HeartbeatBody, ReleaseBody, Released, TransferBody};
 #[cfg(feature = "server")]
-pub use lease::{Checked, GatedLease, Lease, LeaseAnswer, LeaseList};
+pub use lease::{Checked, GatedLease, Lease, LeaseAnswer, LeaseList, Permits};
 pub use node::{Node, Nodes};
 pub use notice::Notice;
 pub use order::AnyOrder;

@@ -1,4 +1,4 @@
-//! `tenure acquire`: acquires one key, or some of several.
+//! `tenure acquire`: acquires one key, or some or all of several.
 
 use std::{ops::Deref, time::Duration};
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     api::Code,
-    client::{Acquire, AcquireAny, ClientError, Grant, Owner},
+    client::{Acquire, AcquireAll, AcquireAny, ClientError, Grant, Owner, WantedKey},
     clock::{Entropy, SystemEntropy, boottime_ms},
 };
 
@@ -28,13 +28,22 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// This command does not renew the lease: it expires after its ttl unless someone sends heartbeats.
 /// With --session, the heartbeats of the session keep it.
 #[derive(Clone, Debug, Args)]
-#[command(group(ArgGroup::new("what").required(true).args(["key", "any", "prefix"])))]
+#[command(group(ArgGroup::new("what").required(true).args(["key", "any", "all", "prefix"])))]
 pub struct AcquireArgs {
     /// Key to acquire
     key: Option<String>,
     /// Any of these keys, separated by commas; repeatable
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     any: Vec<String>,
+    /// Every one of these keys or none, separated by commas; repeatable
+    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    all: Vec<String>,
+    /// How many permits of KEY to take, or none of them [default: 1]
+    #[arg(long, value_name = "N", requires = "key", value_parser = clap::value_parser!(u32).range(1..))]
+    permits: Option<u32>,
+    /// All permits of KEY: nobody else has one meanwhile
+    #[arg(long, requires = "key", conflicts_with = "permits")]
+    exclusive: bool,
     /// Any known key with this prefix
     #[arg(long)]
     prefix: Option<String>,
@@ -51,22 +60,22 @@ pub struct AcquireArgs {
     #[arg(long, value_parser = wait)]
     wait: Option<Duration>,
     /// Value to store with the lease; the next owner can read it
-    #[arg(long, conflicts_with_all = ["any", "prefix"])]
+    #[arg(long, conflicts_with_all = ["any", "all", "prefix", "permits", "exclusive"])]
     value: Option<String>,
     /// If this owner already holds the lease, end that tenure and acquire the lease again
-    #[arg(long, conflicts_with_all = ["any", "prefix"])]
+    #[arg(long, conflicts_with_all = ["any", "all", "prefix", "permits", "exclusive"])]
     reclaim: bool,
     /// For how long from the grant nobody else is granted the lease, even if it is released [default: 0s]
-    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with_all = ["any", "prefix"])]
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with_all = ["any", "all", "prefix", "permits", "exclusive"])]
     min_hold: Option<Duration>,
     /// Idempotency key: a repeated call with the same id does not acquire twice [default: random]
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     /// With --any or --prefix: maximum number of leases to acquire
-    #[arg(long, conflicts_with = "key", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, conflicts_with_all = ["key", "all"], value_parser = clap::value_parser!(u32).range(1..))]
     count: Option<u32>,
     /// With --any or --prefix: order in which keys are tried
-    #[arg(long, conflicts_with = "key")]
+    #[arg(long, conflicts_with_all = ["key", "all"])]
     order: Option<Order>,
 }
 
@@ -85,14 +94,17 @@ impl AcquireArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let client = &context.client;
         match self.key {
-            Some(ref key) => {
+            Some(ref key) if !self.takes_several() => {
                 let one = async |wait_ms| client.acquire(&self.one(key, wait_ms)).await;
                 let (grant, asked) = in_turns(self.wait, one).await?;
                 let grant = Printed::now(grant, asked);
                 context.output.record(&grant, &grant_rows(&grant))?;
             }
-            None => {
-                let some = async |wait_ms| client.acquire_any(&self.some(wait_ms)).await;
+            _ => {
+                let some = async |wait_ms| match self.wanted() {
+                    None => client.acquire_any(&self.some(wait_ms)).await,
+                    Some(keys) => client.acquire_all(&self.whole(keys, wait_ms)).await,
+                };
                 let (found, asked) = in_turns(self.wait, some).await?;
                 let grants =
                     found.grants.into_iter().map(|grant| Printed::now(grant, asked)).collect();
@@ -114,6 +126,26 @@ impl AcquireArgs {
             min_hold_ms: self.min_hold.map(millis),
             request_id: Some(self.request_id()),
         }
+    }
+
+    fn takes_several(&self) -> bool {
+        self.permits.is_some() || self.exclusive
+    }
+
+    /// The keys of which it takes all.
+    fn wanted(&self) -> Option<Vec<WantedKey>> {
+        let key = self.key.as_deref().map(|key| match self.permits {
+            Some(permits) => WantedKey::new(key).permits(permits),
+            None => WantedKey::new(key).exclusive(),
+        });
+        let all = self.all.iter().map(|key| WantedKey::new(key.as_str()));
+        let wanted: Vec<WantedKey> = key.into_iter().chain(all).collect();
+        (!wanted.is_empty()).then_some(wanted)
+    }
+
+    fn whole(&self, keys: Vec<WantedKey>, wait_ms: Option<u64>) -> AcquireAll {
+        let request_id = Some(self.request_id());
+        AcquireAll { keys, owner: self.owner(), wait_ms, request_id }
     }
 
     fn some(&self, wait_ms: Option<u64>) -> AcquireAny {

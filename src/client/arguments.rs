@@ -69,6 +69,67 @@ pub struct AcquireAny {
     pub request_id: Option<String>,
 }
 
+/// A key of an acquire-all, and how much of it is wanted: the lease, or one of its permits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WantedKey {
+    /// The key.
+    pub key: String,
+    /// How many of its permits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permits: Option<u32>,
+    /// `shared` for one permit, `exclusive` for all of them. Not together with `permits`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mode: Option<&'static str>,
+}
+
+impl WantedKey {
+    /// The lease with this key, or one of the key's permits.
+    #[must_use]
+    pub fn new(key: impl Into<String>) -> Self {
+        Self { key: key.into(), ..Self::default() }
+    }
+
+    /// This many of its permits.
+    #[must_use]
+    pub fn permits(self, permits: u32) -> Self {
+        Self { permits: Some(permits), mode: None, ..self }
+    }
+
+    /// All of its permits: nobody else has one meanwhile.
+    #[must_use]
+    pub fn exclusive(self) -> Self {
+        Self { permits: None, mode: Some("exclusive"), ..self }
+    }
+}
+
+impl From<&str> for WantedKey {
+    fn from(key: &str) -> Self {
+        Self::new(key)
+    }
+}
+
+impl From<String> for WantedKey {
+    fn from(key: String) -> Self {
+        Self::new(key)
+    }
+}
+
+/// The body of an acquire of every key of a list, or none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct AcquireAll {
+    /// The keys, each named once.
+    pub keys: Vec<WantedKey>,
+    /// The owner, and what keeps the leases.
+    #[serde(flatten)]
+    pub owner: Owner,
+    /// How long to wait for all of them together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_ms: Option<u64>,
+    /// A call that is repeated with the same id gets the same grants.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+}
+
 /// The most leases to grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {

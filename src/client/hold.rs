@@ -4,7 +4,9 @@ use std::{fmt, time::Duration};
 
 use serde_json::json;
 
-use super::{Acquire, AcquireAny, Count, Order, Owner, settle::Ask};
+use super::{
+    Acquire, AcquireAll, AcquireAny, ClientError, Count, Order, Owner, WantedKey, settle::Ask,
+};
 use crate::clock::{Entropy, SystemEntropy};
 
 /// How long a lease lasts without a heartbeat, by default.
@@ -14,6 +16,7 @@ const TTL: Duration = Duration::from_secs(15);
 enum What {
     Key(String),
     Any(Vec<String>),
+    All(Vec<WantedKey>),
     Prefix(String),
     Pool(String),
 }
@@ -49,6 +52,13 @@ impl Hold {
     #[must_use]
     pub fn any<K: Into<String>>(keys: impl IntoIterator<Item = K>) -> Self {
         Self::of(What::Any(keys.into_iter().map(Into::into).collect()))
+    }
+
+    /// Every one of these keys, or none: for [`Client::hold_many`](super::Client::hold_many) and
+    /// [`Session::acquire_any`](super::Session::acquire_any).
+    #[must_use]
+    pub fn all<K: Into<WantedKey>>(keys: impl IntoIterator<Item = K>) -> Self {
+        Self::of(What::All(keys.into_iter().map(Into::into).collect()))
     }
 
     /// Any known key with this prefix.
@@ -122,13 +132,17 @@ impl Hold {
     pub fn one_key(&self) -> Option<&str> {
         match &self.what {
             What::Key(key) => Some(key),
-            What::Any(_) | What::Prefix(_) | What::Pool(_) => None,
+            What::Any(_) | What::All(_) | What::Prefix(_) | What::Pool(_) => None,
         }
     }
 
     /// The same, but for one lease.
-    pub(super) fn one(self) -> Self {
-        Self { count: None, ..self }
+    pub(super) fn one(self) -> Result<Self, ClientError> {
+        if let What::All(_) = self.what {
+            let problem = "a list of keys stands for several leases, and this call returns one";
+            return Err(ClientError::not_understood(problem));
+        }
+        Ok(Self { count: None, ..self })
     }
 
     /// The request without its id and wait.
@@ -154,6 +168,10 @@ impl Hold {
             };
             return Ask { path: "acquire", body: json!(body) };
         }
+        if let What::All(keys) = &self.what {
+            let body = AcquireAll { keys: keys.clone(), owner, ..AcquireAll::default() };
+            return Ask { path: "acquire-all", body: json!(body) };
+        }
         let mut body = AcquireAny {
             owner,
             count: self.count,
@@ -164,7 +182,7 @@ impl Hold {
             What::Any(keys) => body.keys.clone_from(keys),
             What::Prefix(prefix) => body.prefix = Some(prefix.clone()),
             What::Pool(pool) => body.pool = Some(pool.clone()),
-            What::Key(_) => {}
+            What::Key(_) | What::All(_) => {}
         }
         Ask { path: "acquire-any", body: json!(body) }
     }
@@ -176,6 +194,7 @@ impl fmt::Display for Hold {
         match &self.what {
             What::Key(key) => write!(f, "{}", key.escape_debug()),
             What::Any(keys) => write!(f, "one of {} keys", keys.len()),
+            What::All(keys) => write!(f, "all of {} keys", keys.len()),
             What::Prefix(prefix) => write!(f, "a key that starts with {}", prefix.escape_debug()),
             What::Pool(pool) => write!(f, "a key of the pool {}", pool.escape_debug()),
         }

@@ -43,11 +43,11 @@ impl Client {
     /// # Errors
     /// The server's refusal (`held`, `none-available`, `held-by-you`, `cooling`…), or that no server could be reached.
     pub async fn hold(&self, hold: Hold) -> Result<Lease, ClientError> {
-        let mut leases = self.hold_many(hold.one()).await?;
+        let mut leases = self.hold_many(hold.one()?).await?;
         leases.pop().ok_or_else(|| ClientError::not_understood("no grant"))
     }
 
-    /// Acquires up to [`Hold::count`] leases, at least one, each with its own heartbeat.
+    /// Acquires up to [`Hold::count`] leases, at least one, each with its own heartbeat. Of [`Hold::all`], all.
     ///
     /// # Errors
     /// As [`Client::hold`].

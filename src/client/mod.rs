@@ -100,7 +100,9 @@ mod wire;
 mod wire_admin;
 mod wire_session;
 
-pub use arguments::{Acquire, AcquireAny, Count, LeaseFilter, Owner, TopFilter};
+pub use arguments::{
+    Acquire, AcquireAll, AcquireAny, Count, LeaseFilter, Owner, TopFilter, WantedKey,
+};
 pub use builder::ClientBuilder;
 pub use error::ClientError;
 pub use events::{Event, EventFilter, EventStream, PastEvents, StreamItem};

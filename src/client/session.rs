@@ -295,11 +295,11 @@ impl Session {
     /// # Errors
     /// As [`Client::hold`], and `session-lost`.
     pub async fn hold(&self, hold: Hold) -> Result<Lease, ClientError> {
-        let mut leases = self.acquire_any(hold.one()).await?;
+        let mut leases = self.acquire_any(hold.one()?).await?;
         leases.pop().ok_or_else(|| ClientError::not_understood("no grant"))
     }
 
-    /// Acquires some of several under the session: up to [`Hold::count`], at least one.
+    /// Acquires some of several under the session: up to [`Hold::count`], at least one. Of [`Hold::all`], all.
     ///
     /// # Errors
     /// As [`Client::hold`], and `session-lost`.

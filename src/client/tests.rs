@@ -218,6 +218,17 @@ fn what_a_caller_asks_for_is_a_body_that_coordinators_take() {
     };
     let body: AcquireAnyBody = serde_json::from_value(serde_json::json!(any)).unwrap();
     assert_eq!((body.count, body.order), (api::Count::UpTo(3), AnyOrder::Sticky));
+    let wanted =
+        [WantedKey::new("a"), WantedKey::new("b").permits(2), WantedKey::new("c").exclusive()];
+    let all = AcquireAll {
+        keys: wanted.into(),
+        owner: owner(),
+        wait_ms: Some(2),
+        request_id: Some("r".into()),
+    };
+    let body: api::AcquireAllBody = serde_json::from_value(serde_json::json!(all)).unwrap();
+    let taken: Vec<_> = body.keys.iter().map(|wanted| (wanted.permits, wanted.mode)).collect();
+    assert_eq!(taken, [(None, None), (Some(2), None), (None, Some(api::Mode::Exclusive))]);
     let fair = AcquireAny { count: Some(Count::Fair), ..any };
     let body: AcquireAnyBody = serde_json::from_value(serde_json::json!(fair)).unwrap();
     assert_eq!(body.count, api::Count::Fair);

@@ -6,9 +6,9 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    Acquire, AcquireAny, Alive, Assignment, Check, Client, ClientError, Grant, Grants, History,
-    LeaseFilter, LeaseView, Leases, Nodes, Pool, PoolPlan, Pools, Released, Series, Status, Top,
-    TopFilter,
+    Acquire, AcquireAll, AcquireAny, Alive, Assignment, Check, Client, ClientError, Grant, Grants,
+    History, LeaseFilter, LeaseView, Leases, Nodes, Pool, PoolPlan, Pools, Released, Series,
+    Status, Top, TopFilter,
     call::{ANSWER_TIMEOUT, Call},
 };
 use crate::api::{CheckBody, HeartbeatBody, ReleaseBody, TransferBody};
@@ -35,6 +35,15 @@ impl Client {
     pub async fn acquire_any(&self, body: &AcquireAny) -> Result<Grants, ClientError> {
         let wait = Duration::from_millis(body.wait_ms.unwrap_or(0));
         self.repeated("acquire-any", json!(body), wait, body.request_id.is_some()).await
+    }
+
+    /// Acquires every key of a list, or none.
+    ///
+    /// # Errors
+    /// The server's refusal (`held`, `none-available`…), or that it cannot be reached.
+    pub async fn acquire_all(&self, body: &AcquireAll) -> Result<Grants, ClientError> {
+        let wait = Duration::from_millis(body.wait_ms.unwrap_or(0));
+        self.repeated("acquire-all", json!(body), wait, body.request_id.is_some()).await
     }
 
     /// Keeps a lease.

@@ -4,8 +4,8 @@ use actix_web::web;
 
 use super::{
     handlers::{
-        acquire, acquire_any, admin, assignment, events, heartbeats, leases, pools, releases,
-        service, sessions, status, stream,
+        acquire, acquire_all, acquire_any, admin, assignment, events, heartbeats, leases, pools,
+        releases, service, sessions, status, stream,
     },
     pages,
 };
@@ -59,6 +59,7 @@ resources! {
     "/v1/heartbeat" post heartbeats::heartbeat;
     "/v1/heartbeats" post heartbeats::heartbeats;
     "/v1/acquire" post acquire::acquire;
+    "/v1/acquire-all" post acquire_all::acquire_all;
     "/v1/acquire-any" post acquire_any::acquire_any;
     "/v1/release" post releases::release;
     "/v1/releases" post releases::releases;

@@ -50,8 +50,8 @@ pub use message::{
 };
 pub use policy::{
     Balance, DEFAULT_HANDOVER_MS, DEFAULT_MASS_FAILURE_PERCENT, DEFAULT_MIXED_VERSIONS_MS,
-    DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, MassFailure, OnFenceFailure, Policies,
-    Policy, Tolerance, TtlBounds,
+    DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, MAX_PERMITS, MassFailure, Named,
+    OnFenceFailure, Policies, Policy, Tolerance, TtlBounds,
 };
 pub use pool::{
     Announced, CandidateOrder, Guard, MAX_ADDRESS_BYTES, MAX_VERSION_BYTES, PoolControls,
@@ -60,7 +60,7 @@ pub use pool::{
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,
     MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Prefixes, Principal,
-    PrincipalDigest, Revision, Token, is_plugin_name, is_pool_name,
+    PrincipalDigest, Revision, Token, is_plugin_name, is_pool_name, permit_of,
 };
 pub use promise_cell::{PromiseCell, PromiseTerms};
 pub use records::{

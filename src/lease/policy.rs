@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use super::primitives::permit_of;
+
 /// The pool of the keys that no policy names.
 pub const DEFAULT_POOL: &str = "default";
 /// The time that a holder has to hand over, in milliseconds, where no policy says otherwise.
@@ -12,6 +14,8 @@ pub const DEFAULT_MIXED_VERSIONS_MS: u64 = 600_000;
 pub const DEFAULT_MASS_FAILURE_PERCENT: u32 = 30;
 /// The longest lock-delay, in milliseconds.
 pub const MAX_LOCK_DELAY_MS: u32 = 60_000;
+/// The most permits of a key.
+pub const MAX_PERMITS: u32 = 256;
 
 /// The policy for the keys with a prefix. It is read when a key is granted and when a tenure ends, so a change does not
 /// affect leases that are held.
@@ -46,6 +50,37 @@ pub struct Policy {
     pub mass_failure_percent: u32,
     /// The most keys that may exist under this policy; `None` for no limit.
     pub keys: Option<u64>,
+    /// How many permits each key has, each of which is a lease; 1 if the key itself is one.
+    pub permits: u32,
+}
+
+/// What a key stands for under its policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named {
+    /// A lease. It may be one of the permits of another key.
+    Lease,
+    /// This many permits.
+    Permits(u32),
+    /// A permit beyond those of its key.
+    Beyond {
+        /// The number of the permit.
+        number: u32,
+        /// How many permits the key has.
+        permits: u32,
+    },
+}
+
+impl Policy {
+    /// What a key of this policy stands for.
+    #[must_use]
+    pub fn named(&self, key: &str) -> Named {
+        let permits = self.permits;
+        match permit_of(key).filter(|_| permits > 1) {
+            Some((_, number)) if number > permits => Named::Beyond { number, permits },
+            None if permits > 1 => Named::Permits(permits),
+            _ => Named::Lease,
+        }
+    }
 }
 
 /// By what the leases of a pool are balanced over its members.
@@ -271,6 +306,7 @@ impl Default for Policy {
             mass_failure_within_ms: 0,
             mass_failure_percent: DEFAULT_MASS_FAILURE_PERCENT,
             keys: None,
+            permits: 1,
         }
     }
 }
@@ -298,6 +334,17 @@ impl Default for TtlBounds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_with_permits_is_no_lease_and_its_permits_are() {
+        let policy = Policy { permits: 4, ..Policy::default() };
+        assert_eq!(policy.named("gpus/a"), Named::Permits(4));
+        assert_eq!(policy.named("gpus/a#4"), Named::Lease);
+        assert_eq!(policy.named("gpus/a#5"), Named::Beyond { number: 5, permits: 4 });
+        assert_eq!(policy.named("gpus/a#0"), Named::Permits(4), "no number of a permit");
+        let plain = Policy::default();
+        assert!(["a", "a#1", "a#9"].iter().all(|key| plain.named(key) == Named::Lease));
+    }
 
     #[test]
     fn the_longest_prefix_that_fits_is_chosen() {

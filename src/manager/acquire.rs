@@ -61,7 +61,7 @@ impl AcquireOne {
 }
 
 impl Manager {
-    /// Acquires a key. `asked` says when the request arrived: the time spent waiting counts in the holder's favour.
+    /// Acquires a key that is a lease. [`Self::acquire_permit`] acquires one that has permits. `asked` says when the request arrived: the time spent waiting counts in the holder's favour.
     ///
     /// # Errors
     /// [`AcquireError`].

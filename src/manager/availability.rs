@@ -35,6 +35,16 @@ impl Availability {
         }
     }
 
+    /// Counts a key that may be free.
+    pub(super) fn add_unless_free(&mut self, why: Refusal, view: &View) {
+        match view.state {
+            KeyState::Free => {}
+            KeyState::Cooling => self.add(Refusal::Cooling, view),
+            KeyState::Fencing => self.add(Refusal::Fencing, view),
+            KeyState::Held | KeyState::Offered => self.add(why, view),
+        }
+    }
+
     /// Counts a key that refused.
     pub(super) fn add(&mut self, why: Refusal, view: &View) {
         match (why, view.state) {

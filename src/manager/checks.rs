@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     api::limits::MAX_MIN_HOLD_MS,
-    lease::{Key, Moment, Policy, TtlBounds},
+    lease::{Key, Moment, Named, Policy, TtlBounds},
 };
 
 /// The longest value of a key, in bytes of UTF-8.
@@ -35,8 +35,22 @@ pub(crate) fn check_min_hold(min_hold_ms: u64) -> Result<(), Invalid> {
 }
 
 impl Manager {
-    /// Checks that a policy names the key, if the settings require it.
+    /// Checks that the key is a lease, and that a policy names it if the settings require that.
     pub(super) fn check_named(&self, field: &'static str, key: &Key) -> Result<(), Invalid> {
+        match self.named(key.as_str()) {
+            Named::Lease => {}
+            Named::Permits(permits) => {
+                let detail = format!(
+                    "names {key:?}, which has {permits} permits: acquire it alone or by acquire-all, or name a permit, \
+                     such as \"{key}#1\""
+                );
+                return Err(Invalid { field, detail });
+            }
+            Named::Beyond { number, permits } => {
+                let detail = format!("names the permit {number} of a key that has {permits}");
+                return Err(Invalid { field, detail });
+            }
+        }
         let strict = self.limits.strict_prefixes && !key.is_session();
         if !strict || !self.coordinator.policy_table().of(key.as_str()).0.prefix.is_empty() {
             return Ok(());

@@ -10,6 +10,7 @@
 
 mod acquire;
 mod admin;
+mod all;
 mod any;
 mod ask;
 mod assignment;
@@ -34,6 +35,7 @@ mod pools;
 mod quotas;
 mod recent;
 mod sessions;
+mod turnstile;
 mod under_session;
 mod unheard;
 mod waiting;
@@ -52,6 +54,7 @@ pub(crate) use admin::MAX_REASON_BYTES;
 #[cfg(feature = "testing")]
 pub(crate) use admin::check_text;
 pub use admin::{DrainedOwner, ForgottenKeys};
+pub use all::{AcquireAll, MAX_TAKEN, NotAll, Take, Wanted};
 pub use any::{AcquireAny, Candidates, Count, MAX_CANDIDATES, Taken};
 pub use assignment::{Route, RouteState};
 pub use availability::Availability;
@@ -108,6 +111,8 @@ pub struct Manager {
     supervisor: crate::actor::SupervisorAddr,
     /// This node among the others, if the store is shared.
     node: Option<Arc<Node>>,
+    /// Who may ask for the permits of a key.
+    turnstiles: turnstile::Turnstiles,
     /// How many keys are in each state.
     counter: Arc<count::KeyCounter>,
 }

@@ -135,6 +135,7 @@ impl Manager {
             places,
             supervisor,
             node,
+            turnstiles: Default::default(),
             counter,
         }))
     }

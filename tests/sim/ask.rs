@@ -7,8 +7,8 @@ use tenure::{
         reports::{Report, load_of},
     },
     manager::{
-        AcquireAny, AcquireError, AcquireOne, AdminError, Alive, Asked, CallError, HolderError,
-        Home, Manager, SessionAlive, SessionError,
+        AcquireAll, AcquireAny, AcquireError, AcquireOne, AdminError, Alive, Asked, CallError,
+        HolderError, Home, Manager, SessionAlive, SessionError,
     },
 };
 
@@ -16,6 +16,7 @@ use tenure::{
 pub enum Ask {
     Acquire(AcquireOne),
     Any(AcquireAny),
+    All(AcquireAll),
     /// What an earlier acquire-any was granted, as far as it is at home there.
     Part(AcquireAny),
     Beat(Key, Heartbeat),
@@ -132,6 +133,7 @@ impl Ask {
         match self {
             Self::Acquire(one) => one.wait_ms,
             Self::Any(any) => any.wait_ms,
+            Self::All(all) => all.wait_ms,
             _ => 0,
         }
     }
@@ -140,6 +142,10 @@ impl Ask {
     pub async fn act(&self, manager: &Manager, asked: Asked) -> Result<Got, Problem> {
         Ok(match self.clone() {
             Self::Any(any) => Got::Grants(manager.acquire_any(&any, asked.received).await?.grants),
+            Self::All(all) => {
+                let taken = manager.acquire_all(&all, asked.received).await;
+                Got::Grants(taken.map_err(|not_all| not_all.error)?)
+            }
             Self::Part(any) => Got::Grants(manager.granted_here(&any, asked.received).await?),
             Self::Beat(key, beat) => {
                 Got::Alive(manager.heartbeat(key.as_str(), beat, asked).await?)

@@ -7,7 +7,8 @@ use tenure::{
     clock::Chance,
     lease::{Key, Moment},
     manager::{
-        AcquireAny, AcquireError, AcquireOne, Asked, CallError, Home, Manager, SessionError,
+        AcquireAll, AcquireAny, AcquireError, AcquireOne, Asked, CallError, Home, Manager,
+        SessionError,
     },
 };
 
@@ -58,6 +59,9 @@ impl Door {
             Ask::Any(any) => {
                 let received = self.manager.now();
                 self.any(any, forwarded, received).await.unwrap_or_else(|problem| problem.got)
+            }
+            Ask::All(all) => {
+                self.all(ask, all, forwarded).await.unwrap_or_else(|problem| problem.got)
             }
             Ask::Holder(_) | Ask::DrainOwner(_) | Ask::Open(..) | Ask::Part(_) => {
                 let received = self.manager.now();
@@ -224,6 +228,19 @@ impl Door {
             self.gather(any, id, taken.elsewhere, &mut grants).await?;
         }
         Ok(Got::Grants(grants))
+    }
+
+    async fn all(&self, ask: &Ask, all: &AcquireAll, forwarded: bool) -> Result<Got, Problem> {
+        let received = self.manager.now();
+        if let Some((id, _)) = all.mark
+            && !forwarded
+            && !self.manager.is_draining()
+            && let Some(server) = self.manager.server_of(id)
+        {
+            let unreachable = || Got::Later("that node cannot be reached".to_owned());
+            return Ok(self.relay(&server, ask).await.unwrap_or_else(unreachable));
+        }
+        ask.act(&self.manager, received.into()).await
     }
 
     /// Adds what other nodes answer for of a repeated call's grants: all of it, or the caller is to come again.

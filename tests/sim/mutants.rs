@@ -81,6 +81,7 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
         Mutant::LockDelaySkipped => keys("d/"),
         Mutant::MinimumHoldCut => keys(HELD_LONG),
         Mutant::OrderUnstored => plan.pool,
+        Mutant::PartOfAListKept => plan.alls > 0,
         Mutant::HandoverCutsPromises | Mutant::RevokeCutsPromises => {
             plan.admin_every < Duration::from_secs(5)
         }
@@ -304,7 +305,7 @@ fn mutants() {
 /// Rules whose breach other tests notice, which docs/proof.md names: no history shows it, or for some moments only,
 /// after a chain of chances that thousands of seeds did not have (a ttl that is shortened, a heartbeat beside that
 /// write, a crash, a silent holder, and a rival in the moments between what the record says and what was promised).
-const ELSEWHERE: [Mutant; 10] = [
+const ELSEWHERE: [Mutant; 11] = [
     Mutant::GrantToACallerThatLeft,
     Mutant::ClaimIgnored,
     Mutant::ClaimKeptAfterUnknown,
@@ -313,6 +314,8 @@ const ELSEWHERE: [Mutant; 10] = [
     Mutant::EndDuringACallUnseen,
     // The simulated workers have no principals.
     Mutant::AnyPrincipalActs,
+    // The simulated workers take no permits.
+    Mutant::AnyPermitAwaited,
     // It needs a second thread, which the simulator has not.
     Mutant::JumpHandledAfterTheReading,
     // The actors hear of the new incarnation before it has a record and may promise.

@@ -199,6 +199,7 @@ impl Net {
         let (owner, op, key) = match ask {
             Ask::Acquire(one) => (&one.owner, Op::Acquire, one.key.as_str()),
             Ask::Any(any) => (&any.owner, Op::AcquireAny, ""),
+            Ask::All(all) => (&all.owner, Op::AcquireAny, ""),
             _ => return None,
         };
         let call = self.copies.get();

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tenure::{
     lease::{CandidateOrder, Heartbeat, Key, Release, Transfer},
-    manager::{AcquireAny, AcquireOne, Candidates, Count},
+    manager::{AcquireAll, AcquireAny, AcquireOne, Candidates, Count, Take, Wanted},
 };
 
 use super::{
@@ -12,6 +12,7 @@ use super::{
     dice::Dice,
     history::Op,
     net::Unheard,
+    plan::PERMITS,
     session,
     time::{MS, SECOND},
     worker::{Answer, Held, Worker},
@@ -31,6 +32,9 @@ pub async fn work(me: Rc<Worker>) {
         let plan = &me.arena.plan;
         if me.per_mille(plan.sessions) {
             session::work(&me).await;
+        } else if plan.alls > 0 && me.per_mille(plan.alls) {
+            let held = acquire_all(&me).await;
+            hold(&me, held).await;
         } else if me.per_mille(plan.anys) {
             let held = acquire_any(&me).await;
             hold(&me, held).await;
@@ -75,6 +79,7 @@ pub async fn ask_until_settled(me: &Worker, op: Op, name: &str, ask: &Ask) -> Op
     let again = match ask {
         Ask::Acquire(one) => one.mark.is_some(),
         Ask::Any(any) => any.mark.is_some(),
+        Ask::All(all) => all.mark.is_some(),
         _ => true,
     };
     for _ in 0..REPEATS {
@@ -116,6 +121,46 @@ async fn acquire_any(me: &Worker) -> Vec<Held> {
     };
     let answer = ask_until_settled(me, Op::AcquireAny, "", &Ask::Any(any)).await;
     answer.map(|answer| taken(me, &answer)).unwrap_or_default()
+}
+
+/// Every key of a list, or none.
+async fn acquire_all(me: &Worker) -> Vec<Held> {
+    let keys = wanted(me);
+    let leases = keys.iter().map(|wanted| match wanted.take {
+        Take::Permits(permits) => permits as usize,
+        Take::All => PERMITS as usize,
+    });
+    let leases: usize = leases.sum();
+    let all = AcquireAll {
+        wait_ms: a_wait(me),
+        mark: mark(me),
+        ..AcquireAll::new(keys, me.owner.clone(), a_ttl(me))
+    };
+    let answer = ask_until_settled(me, Op::AcquireAny, "", &Ask::All(all)).await;
+    let Some(answer) = answer else { return Vec::new() };
+    if let Ok(Got::Grants(grants)) = &answer.got {
+        assert_eq!(grants.len(), leases, "a part was taken for the whole");
+    }
+    taken(me, &answer)
+}
+
+fn wanted(me: &Worker) -> Vec<Wanted> {
+    let permits = [Take::Permits(1), Take::Permits(1), Take::Permits(2), Take::All];
+    let shared = me.arena.plan.shared.iter().filter(|_| me.per_mille(600));
+    let shared = shared.map(|key| {
+        let take = me.draw(|chance| *chance.pick(&permits));
+        Wanted { key: key.clone(), take }
+    });
+    let mut wanted: Vec<Wanted> = shared.collect();
+    let mut keys = me.arena.plan.keys.clone();
+    me.draw(|chance| chance.shuffle(&mut keys));
+    keys.retain(|key| min_hold(key) == 0);
+    keys.truncate(me.draw(|chance| chance.index(3)));
+    wanted.extend(keys.into_iter().map(|key| Wanted { key, take: Take::Permits(1) }));
+    if wanted.is_empty() {
+        wanted.push(Wanted { key: me.arena.plan.shared[0].clone(), take: Take::All });
+    }
+    wanted
 }
 
 pub fn candidates(me: &Worker) -> Candidates {

@@ -109,6 +109,9 @@ pub struct Plan {
     /// In thousandths of what workers do.
     pub sessions: u64,
     pub anys: u64,
+    /// Lists that are taken as a whole, of these keys with permits and of the others.
+    pub alls: u64,
+    pub shared: Vec<Key>,
     pub admin_every: Duration,
     pub bus_buffer: usize,
     pub weather: Weather,
@@ -127,6 +130,8 @@ pub struct Plan {
 pub const FENCE_MS: u64 = 6_000;
 pub const LONGEST_LOCK_DELAY: u64 = 4_000;
 pub const HANDOVER_MS: u64 = 3_000;
+/// How many permits each of the shared keys has.
+pub const PERMITS: u32 = 3;
 
 pub fn plan(seed: u64) -> Plan {
     let mut chance = Chance::of(seed, "plan");
@@ -172,6 +177,8 @@ pub fn plan(seed: u64) -> Plan {
         manners,
         sessions: *dice.pick(&[0, 200, 400, 700]),
         anys: *dice.pick(&[0, 100, 400]),
+        alls: 0,
+        shared: ["s/x", "s/y"].map(|key| Key::new(key).expect("it is a key")).into(),
         admin_every: ms(*dice.pick(&[300, 1_500, 6_000, 60_000])),
         bus_buffer: *dice.pick(&[16, 1024]),
         weather: weather(dice),
@@ -182,6 +189,8 @@ pub fn plan(seed: u64) -> Plan {
         keys,
     };
     plan.draw_faults(dice, base);
+    let mut chance = Chance::of(seed, "permits");
+    plan.alls = *chance.pick(&[0, 0, 100, 500]);
     plan
 }
 
@@ -221,6 +230,7 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
         Policy { fence: before, ..policy("f/") },
         Policy { fence: after, ..policy("g/") },
         Policy { lock_delay_ms: delay, ..policy("d/") },
+        Policy { permits: PERMITS, ..policy("s/") },
         Policy { pool: "pool".into(), balance, rejoin_window_ms, ..policy("p/") },
     ];
     Arc::new(Policies::new(all, Policy::default()))

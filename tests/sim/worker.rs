@@ -130,7 +130,9 @@ impl Worker {
         self.arena.calls.set(call + 1);
         let (asked, sent) = (now(), self.local());
         let plan = &self.arena.plan;
-        let mut within = wait + plan.answer_within(op);
+        // The parts of a list are taken, or given back, one after another.
+        let steps = if matches!(ask, Ask::All(_)) { 4 } else { 1 };
+        let mut within = wait + steps * plan.answer_within(op);
         if plan.disk_hangs(asked, asked + within + SECOND) {
             within += LATE_WRITE;
         }

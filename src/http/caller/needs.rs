@@ -38,8 +38,10 @@ const OBSERVE: Need = Need::Right(&[Verb::Observe]);
 pub fn need(method: &Method, path: &str) -> Need {
     let reads = matches!(*method, Method::GET | Method::HEAD);
     match path {
-        "/v1/heartbeat" | "/v1/heartbeats" | "/v1/acquire" | "/v1/acquire-any" | "/v1/release"
-        | "/v1/releases" | "/v1/transfer" | "/v1/stream" => HOLD,
+        "/v1/heartbeat" | "/v1/heartbeats" | "/v1/acquire" | "/v1/acquire-all"
+        | "/v1/acquire-any" | "/v1/release" | "/v1/releases" | "/v1/transfer" | "/v1/stream" => {
+            HOLD
+        }
         "/v1/check" => CHECK,
         "/v1/leases" | "/v1/events" | "/v1/pools" | "/v1/top" | "/v1/history" => READ,
         "/v1/sessions" => {

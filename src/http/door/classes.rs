@@ -11,7 +11,7 @@ use crate::telemetry::ShedClass;
 pub fn class(method: &Method, path: &str) -> Option<ShedClass> {
     let is_get = method == Method::GET || method == Method::HEAD;
     match path {
-        "/v1/acquire" | "/v1/acquire-any" => Some(ShedClass::Acquire),
+        "/v1/acquire" | "/v1/acquire-all" | "/v1/acquire-any" => Some(ShedClass::Acquire),
         "/v1/sessions" if method == Method::POST => Some(ShedClass::Session),
         "/v1/leases" | "/v1/sessions" | "/v1/pools" if is_get => Some(ShedClass::List),
         "/v1/events" if is_get => Some(ShedClass::Stream),

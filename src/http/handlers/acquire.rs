@@ -5,6 +5,10 @@ use std::time::Duration;
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use bytes::Bytes;
 
+use super::{
+    acquire_all::{Call, Taken},
+    place::{refused, take_place},
+};
 use crate::{
     api::{AcquireBody, Grant},
     http::{
@@ -14,11 +18,11 @@ use crate::{
         caller::{Caller, Kind},
         door::Waiting as Waits,
         following::keeps,
-        forward::{Queued, Waiting, asks_for_place, moved, wait_at_home},
+        forward::{Queued, Waiting, asks_for_place, wait_at_home},
         request::{Body, kept_by, mark},
     },
-    lease::{Grant as Granted, Key, Refusal},
-    manager::{AcquireError, AcquireOne, CallError},
+    lease::{Grant as Granted, Key, Named, Refusal},
+    manager::{AcquireAll, AcquireError, AcquireOne, CallError},
 };
 
 /// Acquire a lease, at once or by waiting in its queue.
@@ -40,6 +44,9 @@ pub async fn acquire(
 ) -> HttpResponse {
     about(&app, &body.0.key, Some(&body.0.owner));
     let caller = Caller::of(&request);
+    if let Named::Permits(_) = app.manager.named(&body.0.key) {
+        return acquire_permit(&request, &app, &caller, &body).await;
+    }
     let wait = Duration::from_millis(body.0.wait_ms).min(app.manager.limits().wait_max);
     let place = if wait.is_zero() { Ok(None) } else { Waits::of(&request).map(Some) };
     let _place = match place {
@@ -59,6 +66,35 @@ pub async fn acquire(
     }
 }
 
+/// Takes one of the permits of a key.
+async fn acquire_permit(
+    request: &HttpRequest,
+    app: &App,
+    caller: &Caller,
+    body: &Body<AcquireBody>,
+) -> HttpResponse {
+    let call = Call { request, app, bytes: &body.1, received: app.manager.now() };
+    let answer = async {
+        let all = read_acquire(caller, &body.0)
+            .and_then(|one| AcquireAll::permit(&one).map_err(|error| Problem::call(&error.into())));
+        let taken = match all {
+            Ok(all) => call.take(all).await,
+            Err(problem) => Taken::Refused(problem),
+        };
+        call.tell(taken, |grants| match grants {
+            [(key, grant)] => granted(request, app, key, grant),
+            _ => Problem::call(&CallError::Unexpected).respond(request),
+        })
+    };
+    if body.0.wait_ms == 0 {
+        return answer.await;
+    }
+    match caller.uses(Kind::Waits) {
+        Ok(_in_use) => caller.unless_removed(request, answer).await,
+        Err(problem) => problem.respond(request),
+    }
+}
+
 /// Answers within the call's time.
 async fn acquire_in_time(
     request: &HttpRequest,
@@ -68,7 +104,10 @@ async fn acquire_in_time(
     wait: Duration,
 ) -> HttpResponse {
     if asks_for_place(request) {
-        return take_place(request, app, &body.0, wait).await;
+        return match read_acquire(caller, &body.0) {
+            Ok(one) => take_place(request, app, &one).await,
+            Err(problem) => problem.respond(request),
+        };
     }
     let in_session = body.0.session.is_some();
     wait_at_home(request, app, &body.1, wait, in_session, async |asked| {
@@ -135,29 +174,6 @@ async fn acquire_in_turn(
     }
 }
 
-/// Serves a request for a place in this node's queue, for a caller at another node. Answers 204 when its turn has come.
-async fn take_place(
-    request: &HttpRequest,
-    app: &App,
-    body: &AcquireBody,
-    wait: Duration,
-) -> HttpResponse {
-    let asked = Waiting::of(request, app, wait).asked();
-    let one = match read_acquire(&Caller::of(request), body) {
-        Ok(one) => one,
-        Err(problem) => return problem.respond(request),
-    };
-    match app.manager.take_place(&one, asked).await {
-        Ok(()) => HttpResponse::NoContent().finish(),
-        Err(error) => {
-            let problem = refused(&error, request, app, &one.key);
-            let elsewhere = problem.home().is_some();
-            let response = problem.respond(request);
-            if elsewhere { moved(response) } else { response }
-        }
-    }
-}
-
 /// Reads the request and checks all that needs no state.
 pub fn read_acquire(caller: &Caller, body: &AcquireBody) -> Result<AcquireOne, Problem> {
     let value = body.value.as_deref().unwrap_or_default();
@@ -189,9 +205,4 @@ fn granted(request: &HttpRequest, app: &App, key: &Key, grant: &Granted) -> Http
     keeps(request, key.as_str(), grant.view.token);
     about_tenure(grant.view.token);
     json(request, StatusCode::OK, &Grant::of(app, key, grant))
-}
-
-/// Why the key was not acquired. A caller that may not read the key is told no more than that it is held.
-fn refused(error: &AcquireError, request: &HttpRequest, app: &App, key: &Key) -> Problem {
-    Caller::of(request).told(key.as_str(), Problem::acquire(error, app, Some(key)))
 }

@@ -6,7 +6,7 @@ use crate::{
     access::{Broken, Verb},
     api::{
         CheckBody, Checked, GatedLease, HistoryQuery, Lease, LeaseHistory, LeaseList, LeaseQuery,
-        ListQuery,
+        ListQuery, Permits,
         limits::{DEFAULT_EVENTS, DEFAULT_PAGE, MAX_PAGE, MAX_TOKEN},
     },
     http::{
@@ -19,7 +19,7 @@ use crate::{
         request::{Body, key, owner, query},
         views::gate,
     },
-    lease::{Key, KeyState, Token, digest_of},
+    lease::{Key, KeyState, Named, Token, View, digest_of},
     manager::Filter,
 };
 
@@ -46,6 +46,9 @@ pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         let LeaseQuery { gate } = query(&request)?;
         let verb = if gate == Some(1) { Verb::Check } else { Verb::Read };
         Caller::of(&request).may(verb, key.as_str())?;
+        if let Named::Permits(_) = app.manager.named(key.as_str()) {
+            return permits(&request, &app, &key, gate).await;
+        }
         match gate {
             None | Some(0) => {}
             Some(1) => return gated(&request, &app, &key).await,
@@ -72,6 +75,30 @@ pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     }
 }
 
+/// A key with permits.
+async fn permits(
+    request: &HttpRequest,
+    app: &App,
+    key: &Key,
+    gate: Option<u8>,
+) -> Result<HttpResponse, Problem> {
+    if gate.is_some_and(|gate| gate > 0) {
+        return Err(Problem::field("gate", "is not possible for a key with permits: name one"));
+    }
+    let permits = app.manager.permits(key).await.map_err(|error| Problem::call(&error))?;
+    let is_free = |view: &View| view.state == KeyState::Free && !view.quarantined;
+    let free = permits.iter().filter(|(_, view)| is_free(view)).count();
+    let taken = permits.iter().filter(|(_, view)| !is_free(view));
+    let taken: Vec<Lease> = taken.map(|(key, view)| Lease::of(app, key, view)).collect();
+    let view = app.manager.view(key).await.map_err(|error| Problem::call(&error))?;
+    // A caller waits in the queues of all permits that it may have.
+    let waiters = taken.iter().map(|lease| lease.waiters).max().unwrap_or(0);
+    let state = if free == 0 { KeyState::Held } else { KeyState::Free }.as_str();
+    let lease = Lease { state, waiters, ..Lease::of(app, key, &view) };
+    let permits = Some(Permits { count: permits.len(), free, taken });
+    Ok(json(request, StatusCode::OK, &GatedLease { lease, gate: None, permits }))
+}
+
 async fn gated(request: &HttpRequest, app: &App, key: &Key) -> Result<HttpResponse, Problem> {
     let gated = app.manager.gated(key).await;
     let (view, condition) = gated.map_err(|error| Problem::call(&error))?;
@@ -79,7 +106,7 @@ async fn gated(request: &HttpRequest, app: &App, key: &Key) -> Result<HttpRespon
         return Err(Problem::unknown_key(key));
     }
     let gate = Some(gate(key, &view, condition));
-    let lease = GatedLease { lease: Lease::of(app, key, &view), gate };
+    let lease = GatedLease { lease: Lease::of(app, key, &view), gate, permits: None };
     Ok(json(request, StatusCode::OK, &lease))
 }
 

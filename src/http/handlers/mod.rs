@@ -1,6 +1,7 @@
 //! One file per resource: each operation reads its request, asks the manager, and answers with a document.
 
 pub mod acquire;
+pub mod acquire_all;
 pub mod acquire_any;
 pub mod admin;
 pub mod assignment;
@@ -8,6 +9,7 @@ pub mod batch;
 pub mod events;
 pub mod heartbeats;
 pub mod leases;
+mod place;
 pub mod pools;
 pub mod releases;
 pub mod service;

@@ -18,9 +18,9 @@ use crate::{
     },
     lease::{
         MAX_ADDRESS_BYTES, MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES,
-        MAX_PIN_BYTES, MAX_VERSION_BYTES,
+        MAX_PERMITS, MAX_PIN_BYTES, MAX_VERSION_BYTES,
     },
-    manager::{MAX_CANDIDATES, MAX_PROGRESS_BYTES, MAX_REASON_BYTES, MAX_VALUE_BYTES},
+    manager::{MAX_CANDIDATES, MAX_PROGRESS_BYTES, MAX_REASON_BYTES, MAX_TAKEN, MAX_VALUE_BYTES},
 };
 
 /// What a field may hold.
@@ -47,7 +47,7 @@ const LEASE_ID: &str = "^[0-9a-fA-F]{32}$";
 const SESSION_ID: &str = "^[0-9a-f]{32}[0-9a-fA-F]{32}$";
 
 /// Each bound of a field, and the schemas that have it.
-const BOUNDS: [(&str, Bound, &[&str]); 35] = [
+const BOUNDS: [(&str, Bound, &[&str]); 38] = [
     ("address", Bound::ShortForm(MAX_CHECK_ADDRESS_BYTES, ":[0-9]+$"), &["CheckSpec"]),
     ("after", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("by", Bound::Name(MAX_PIN_BYTES), &["PinBody"]),
@@ -59,20 +59,27 @@ const BOUNDS: [(&str, Bound, &[&str]); 35] = [
     ("key", Bound::Name(MAX_KEY_BYTES), &["AcquireBody", "CheckBody", "TransferBody"]),
     ("key", Bound::Name(MAX_KEY_BYTES), &["FenceSkipBody", "PinBody", "RevokeBody"]),
     ("key", Bound::Bytes(1..=MAX_KEY_BYTES), &["HeartbeatBody", "ReleaseBody"]),
+    ("key", Bound::Name(MAX_KEY_BYTES), &["WantedKey"]),
     ("keys", Bound::Items(1..=MAX_CANDIDATES), &["AcquireAnyBody"]),
+    ("keys", Bound::Items(1..=MAX_TAKEN), &["AcquireAllBody"]),
+    ("permits", Bound::Number(wide(1..=MAX_PERMITS)), &["WantedKey"]),
     ("lease_id", Bound::Form(LEASE_ID), &["HeartbeatBody", "ReleaseBody", "TransferBody"]),
     ("leases", Bound::Items(0..=MAX_BATCH), &["BatchBody"]),
     ("lock_delay_ms", Bound::Number(wide(0..=MAX_LOCK_DELAY_MS)), &["SessionBody"]),
     ("min_hold_ms", Bound::Number(0..=MAX_MIN_HOLD_MS), &["AcquireBody"]),
-    ("owner", Bound::Name(MAX_OWNER_BYTES), &["AcquireBody", "AcquireAnyBody"]),
+    ("owner", Bound::Name(MAX_OWNER_BYTES), &["AcquireBody", "AcquireAllBody", "AcquireAnyBody"]),
     ("owner", Bound::Name(MAX_OWNER_BYTES), &["DrainBody", "SessionBody"]),
     ("load_limit", Bound::Number(0..=1_000_000_000), &["BeatBody"]),
     ("prefix", Bound::Bytes(0..=MAX_KEY_BYTES), &["AcquireAnyBody"]),
     ("prefix", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("progress", Bound::Bytes(0..=MAX_PROGRESS_BYTES), &["BeatBody"]),
     ("reason", Bound::Name(MAX_REASON_BYTES), &["FenceSkipBody", "ForgetBody", "RevokeBody"]),
-    ("request_id", Bound::Bytes(1..=MAX_REQUEST_ID_BYTES), &["AcquireBody", "AcquireAnyBody"]),
-    ("session", Bound::Form(SESSION_ID), &["AcquireBody", "AcquireAnyBody"]),
+    (
+        "request_id",
+        Bound::Bytes(1..=MAX_REQUEST_ID_BYTES),
+        &["AcquireBody", "AcquireAllBody", "AcquireAnyBody"],
+    ),
+    ("session", Bound::Form(SESSION_ID), &["AcquireBody", "AcquireAllBody", "AcquireAnyBody"]),
     ("timeout_ms", Bound::Number(CHECK_TIMEOUT_MS), &["CheckSpec"]),
     ("to", Bound::Name(MAX_OWNER_BYTES), &["TransferBody"]),
     ("token", Bound::Number(0..=MAX_TOKEN), &["CheckBody"]),

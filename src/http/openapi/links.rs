@@ -26,7 +26,8 @@ impl Modify for Links {
         let calls = ["heartbeat_session", "drain_session", "get_session", "close_session"];
         add(spec, "/v1/sessions", "201", calls.map(of_id));
         let under = json!({ "session": "$response.body#/id", "owner": "$response.body#/owner" });
-        let takes = ["acquire", "acquire_any"].map(|call| (call, with_body(call, &under)));
+        let takes =
+            ["acquire", "acquire_all", "acquire_any"].map(|call| (call, with_body(call, &under)));
         add(spec, "/v1/sessions", "201", takes);
     }
 }

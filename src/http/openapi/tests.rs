@@ -80,6 +80,7 @@ fn every_operation_is_shed_or_served_under_too_much_load() {
     use ShedClass::{Acquire, List, Session, Stream};
     let shed = [
         ("POST /v1/acquire", Acquire),
+        ("POST /v1/acquire-all", Acquire),
         ("POST /v1/acquire-any", Acquire),
         ("POST /v1/sessions", Session),
         ("GET /v1/leases", List),

@@ -2,9 +2,9 @@
 
 use super::body::{BATCH_BODY_BYTES, Bounded};
 use crate::api::{
-    AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody, DrainBody, FenceSkipBody,
-    ForgetBody, HeartbeatBody, PinBody, PoolOrderBody, ReleaseBody, RevokeBody, SessionBody,
-    SessionDrainBody, TransferBody,
+    AcquireAllBody, AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody, DrainBody,
+    FenceSkipBody, ForgetBody, HeartbeatBody, PinBody, PoolOrderBody, ReleaseBody, RevokeBody,
+    SessionBody, SessionDrainBody, TransferBody,
 };
 use crate::telemetry::audit::{Ordered, Subject};
 
@@ -57,6 +57,10 @@ fn ordered(body: &PoolOrderBody) -> String {
     let named = named.map(|named| format!(" {named}")).unwrap_or_default();
     let lasts = body.for_ms.map(|for_ms| format!(" for {for_ms} ms")).unwrap_or_default();
     format!("{}{named}{lasts}", body.action.as_str())
+}
+
+impl Bounded for AcquireAllBody {
+    const MOST: usize = BATCH_BODY_BYTES;
 }
 
 impl Bounded for AcquireAnyBody {

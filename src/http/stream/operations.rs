@@ -45,6 +45,7 @@ operations! {
     "heartbeats" POST "/v1/heartbeats";
     "heartbeat_session" POST "/v1/sessions/{id}/heartbeat";
     "acquire" POST "/v1/acquire";
+    "acquire_all" POST "/v1/acquire-all";
     "acquire_any" POST "/v1/acquire-any";
     "release" POST "/v1/release";
     "releases" POST "/v1/releases";

@@ -113,6 +113,16 @@ pub enum Lost {
 }
 
 impl Lost {
+    /// How the tenure ended, if the record still says so.
+    #[must_use]
+    pub fn kind(self) -> Option<ChangeKind> {
+        match self {
+            Self::Ended(kind) => Some(kind),
+            Self::Fenced => Some(ChangeKind::Expired),
+            Self::UnknownLease => None,
+        }
+    }
+
     /// The name of the reason, as the API gives it.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -84,6 +84,9 @@ impl fmt::Debug for Key {
     }
 }
 
+/// What stands between the name of a key with permits and the number of a permit.
+const PERMIT: char = '#';
+
 /// The prefix of sessions' keys. It starts with a character that no caller's key may contain.
 const SESSION_PREFIX: &str = "\u{7f}session/";
 /// The prefix of notifiers' keys.
@@ -94,6 +97,14 @@ const POOL_PREFIX: &str = "\u{7f}pool/";
 const MAX_NAME: usize = 64;
 
 impl Key {
+    /// The key of the permit with this number, such as `gpus/a#2`.
+    ///
+    /// # Errors
+    /// [`InvalidName::TooLong`].
+    pub fn permit(&self, number: u32) -> Result<Self, InvalidName> {
+        Self::new(&format!("{}{PERMIT}{number}", self.0))
+    }
+
     /// The key of a session's record.
     #[must_use]
     pub fn of_session(digest: Nonce) -> Self {
@@ -157,6 +168,15 @@ impl Key {
     }
 }
 
+/// The name and the number of a permit's key: `gpus/a` and 2 of `gpus/a#2`.
+#[must_use]
+pub fn permit_of(key: &str) -> Option<(&str, u32)> {
+    let (name, number) = key.rsplit_once(PERMIT)?;
+    let plain = number.bytes().all(|byte| byte.is_ascii_digit()) && !number.starts_with('0');
+    let number = number.parse().ok().filter(|_| plain)?;
+    (!name.is_empty()).then_some((name, number))
+}
+
 /// Whether a plugin may have this name: 1 to 64 letters, digits, _, - and .
 #[must_use]
 pub fn is_plugin_name(name: &str) -> bool {
@@ -209,6 +229,18 @@ mod tests {
             assert!(Key::stored(Key::of_pool(odd).as_str()).is_err(), "{odd:?}");
         }
         assert_eq!(Key::of_session(Nonce(1)).pool(), None);
+    }
+
+    #[test]
+    fn a_permit_has_a_name_and_a_number() {
+        let second = Key::new("gpus/a").unwrap().permit(2).unwrap();
+        assert_eq!(second.as_str(), "gpus/a#2");
+        assert_eq!(permit_of("gpus/a#2"), Some(("gpus/a", 2)));
+        assert_eq!(permit_of("a#1#12"), Some(("a#1", 12)));
+        for odd in ["gpus/a", "a#", "a#0", "a#01", "a#+1", "#1", "a#99999999999", "a#x"] {
+            assert_eq!(permit_of(odd), None, "{odd}");
+        }
+        assert!(Key::new(&"k".repeat(511)).unwrap().permit(1).is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod token;
 
 pub(in crate::lease) use drift::ceil_ms;
 pub use drift::{CLIENT_DRIFT, Drift, NODE_DRIFT};
-pub use key::{InvalidName, Key, MAX_KEY_BYTES, is_plugin_name, is_pool_name};
+pub use key::{InvalidName, Key, MAX_KEY_BYTES, is_plugin_name, is_pool_name, permit_of};
 pub use lease_id::{ClusterSecret, LeaseId, NotALeaseId};
 pub use moment::Moment;
 pub use nonce::Nonce;

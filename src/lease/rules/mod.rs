@@ -19,6 +19,7 @@
 //! | R12 principals | `principal` |
 //! | I4 the stream of changes | `feed` |
 //! | orders for pools | `order` |
+//! | permits | `permit` |
 //!
 //! Each rule is a pure function of [`Rules`]: facts in, decision out. The machine and the shell ask these functions, and
 //! nothing else asks about a [`Mutant`].
@@ -32,6 +33,7 @@ mod fence;
 mod lock_delay;
 mod mutant;
 mod order;
+mod permit;
 mod principal;
 mod promise;
 mod restart;

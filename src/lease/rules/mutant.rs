@@ -148,6 +148,10 @@ mutants! {
         EndsNotSearchedAfterGap,
         /// An order for a pool is acknowledged once the pool's record is leased for it, not when it is stored.
         OrderUnstored,
+        /// A call that needs several permits of a key waits for any of them, whichever it has.
+        AnyPermitAwaited,
+        /// A call for a list of keys that is refused keeps those that it had taken.
+        PartOfAListKept,
         /// R7: a node promises before it has registered in the store's own record, so a raise of the epoch does not see
         /// it.
         PromiseUnregistered,

@@ -19,7 +19,7 @@ const ALONE: usize = 8;
 
 /// What the refusal of a key may be based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Basis {
+pub(in crate::manager) enum Basis {
     /// What this node remembers.
     Memory,
     /// What the store says.
@@ -27,7 +27,7 @@ pub(super) enum Basis {
 }
 
 /// The result of trying some keys.
-pub(super) struct Tried {
+pub(in crate::manager) struct Tried {
     pub grants: Vec<Unheard>,
     pub counts: Availability,
     /// What kept a key from answering.

@@ -19,7 +19,7 @@ use crate::{
 impl AnyCall<'_> {
     /// Takes up to `count` of the candidates. While none is available and the call waits, the candidates are listed
     /// again whenever one that was not tried may have become free.
-    pub async fn take_available(
+    pub(super) async fn take_available(
         &self,
         mut candidates: Resolved,
         count: usize,
@@ -53,7 +53,7 @@ impl AnyCall<'_> {
 
     /// Tries the keys. What this node remembers of other nodes' keys may be out of date, so a caller that does not wait
     /// is only refused by what the store says.
-    async fn try_all(&self, keys: &[Key], count: usize) -> Result<Tried, AcquireError> {
+    pub async fn try_all(&self, keys: &[Key], count: usize) -> Result<Tried, AcquireError> {
         let tried = self.try_each(keys, count, Basis::Memory).await?;
         let answered = !tried.grants.is_empty() || self.wait_until.is_some();
         if answered || self.manager.node.is_none() {

@@ -10,7 +10,7 @@ use crate::{
     },
 };
 
-pub(super) struct AnyCall<'a> {
+pub(in crate::manager) struct AnyCall<'a> {
     pub manager: &'a Manager,
     pub any: &'a AcquireAny,
     /// Milliseconds that a grant keeps each lease.
@@ -20,6 +20,10 @@ pub(super) struct AnyCall<'a> {
     /// Until when the caller waits, if it does.
     pub wait_until: Option<Moment>,
     pub received: Moment,
+    /// A new value for each key.
+    pub value: Option<&'a str>,
+    /// For how long from its grant nobody else is granted each key, in milliseconds.
+    pub min_hold_ms: u64,
     /// The call takes keys back that its owner held last, or still holds.
     pub reclaims: bool,
 }
@@ -46,6 +50,8 @@ impl<'a> AnyCall<'a> {
             session_ref: None,
             wait_until: None,
             received,
+            value: None,
+            min_hold_ms: 0,
             reclaims: false,
         }
     }
@@ -57,14 +63,15 @@ impl<'a> AnyCall<'a> {
 
     /// The same call, which takes keys back and does not wait.
     pub fn reclaiming(&self) -> Self {
-        let Self { manager, any, ttl_ms, session_ref, received, .. } = *self;
-        Self { manager, any, ttl_ms, session_ref, wait_until: None, received, reclaims: true }
+        Self { wait_until: None, reclaims: true, ..*self }
     }
 
     /// The request for one of the keys.
     pub fn request(&self) -> Acquire {
         Acquire {
             allow_stale: true,
+            value: self.value.map(Into::into),
+            min_hold_ms: self.min_hold_ms,
             mark: self.any.mark,
             session_ref: self.session_ref,
             reclaim: self.reclaims,

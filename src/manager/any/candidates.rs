@@ -27,7 +27,7 @@ pub(super) struct Resolved {
 
 impl AnyCall<'_> {
     /// Lists the candidates, and checks the keys that the call names.
-    pub async fn resolve(&self) -> Result<Resolved, CallError> {
+    pub(super) async fn resolve(&self) -> Result<Resolved, CallError> {
         let feed = self.manager.coordinator.store.feed();
         let (keys, cut) = match &self.any.candidates {
             Candidates::Keys(keys) => {

@@ -23,6 +23,8 @@ mod share;
 mod taken;
 mod wait;
 
+pub(super) use attempt::{Basis, Tried};
+pub(super) use call::AnyCall;
 pub use request::{AcquireAny, Candidates, Count, MAX_CANDIDATES};
 pub use taken::Taken;
 
@@ -32,7 +34,6 @@ use super::{
     under_session::UnderSession,
 };
 use crate::lease::{ChangeKind, Moment, Refusal, SessionId};
-use call::AnyCall;
 use taken::Served;
 
 impl Manager {

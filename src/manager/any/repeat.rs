@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// A request id that is being served. Its drop ends that, however the call ends.
-pub(super) struct Serving<'a>(&'a Manager, u128);
+pub(in crate::manager) struct Serving<'a>(&'a Manager, u128);
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {

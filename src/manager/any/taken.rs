@@ -19,7 +19,7 @@ pub struct Taken {
 
 /// Grants of a call that has not been answered yet.
 #[derive(Default)]
-pub(super) struct Served {
+pub(in crate::manager) struct Served {
     pub grants: Vec<Unheard>,
     /// Grants of an earlier call with the same request id whose home nodes are other living nodes.
     pub elsewhere: Vec<(Key, Home)>,

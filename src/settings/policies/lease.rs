@@ -21,6 +21,7 @@ pub(in crate::settings) fn to_lease(policies: &[Policy], limits: &Limits) -> Pol
         mass_failure_within_ms: millis(policy.mass_failure_within),
         mass_failure_percent: policy.mass_failure_percent,
         keys: policy.keys,
+        permits: policy.permits,
     };
     let otherwise =
         lease::Policy { ttl: bounds([limits.ttl_min, limits.ttl_max]), ..Default::default() };

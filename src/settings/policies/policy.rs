@@ -11,8 +11,8 @@ use super::super::{
 };
 use crate::lease::{
     Balance, DEFAULT_HANDOVER_MS, DEFAULT_MASS_FAILURE_PERCENT, DEFAULT_MIXED_VERSIONS_MS,
-    DEFAULT_POOL, FenceWhen, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, OnFenceFailure, Tolerance,
-    is_pool_name,
+    DEFAULT_POOL, FenceWhen, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_PERMITS, OnFenceFailure,
+    Tolerance, is_pool_name,
 };
 
 /// The allowed time for a fence or a hand-over.
@@ -20,6 +20,7 @@ const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration:
 const UPGRADES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(86_400);
 const MASS_FAILURES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 const PERCENT: RangeInclusive<u32> = 1..=100;
+const PERMITS: RangeInclusive<u32> = 1..=MAX_PERMITS;
 const REJOIN_WINDOWS: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 const LOCK_DELAYS: RangeInclusive<Duration> =
     Duration::ZERO..=Duration::from_millis(MAX_LOCK_DELAY_MS as u64);
@@ -82,6 +83,9 @@ section! {
         /// keys never are. Coordinators of a shared store that add keys at the same moment may exceed it slightly.
         /// Omitted: limits.keys applies.
         keys: Option<u64> = None, example = "5000000", in NUMBERS_OF_KEYS;
+        /// How many permits each key has. With more than 1, the key KEY stands for the leases KEY#1, KEY#2 and so on, and
+        /// an acquire of it takes one of these. See docs/permits.md.
+        permits: u32 = 1, in PERMITS;
     }
 }
 

@@ -73,6 +73,8 @@ pub fn rows() -> Vec<Row> {
     let acquire = json!({ "key": KEY, "owner": "w", "ttl_ms": 600_000, "reclaim": true });
     // The home node of the session answers. The key must be free.
     let any = json!({ "keys": [format!("{KEY}.any")], "owner": "w", "session": SESSION });
+    let all =
+        json!({ "keys": [{ "key": format!("{KEY}.all") }], "owner": "w", "session": SESSION });
     let session = json!({ "owner": "w", "ttl_ms": 600_000 });
     let reason = json!({ "key": KEY, "reason": "r" });
     let pin = json!({ "key": KEY, "by": "b" });
@@ -80,6 +82,7 @@ pub fn rows() -> Vec<Row> {
     let order = json!({ "pool": "default", "action": "thaw", "reason": "r" });
     vec![
         post("/v1/acquire", "hold", KeyAndOwner, Home, acquire).thief("held"),
+        post("/v1/acquire-all", "hold", KeyAndOwner, Home, all).thief("session-lost"),
         post("/v1/acquire-any", "hold", KeyAndOwner, Home, any).thief("session-lost"),
         post("/v1/heartbeat", "hold", Key, Home, proof.clone()).thief("lease-lost"),
         post("/v1/heartbeats", "hold", Batch, InParts, batch.clone()).thief("lease-lost"),

@@ -34,6 +34,7 @@ mod mass_failure;
 mod min_hold;
 mod orders;
 mod overload;
+mod permits;
 mod policies;
 mod policy_keys;
 mod pools;

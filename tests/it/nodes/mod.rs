@@ -13,6 +13,7 @@ mod home;
 mod loads;
 mod overload;
 pub mod pair;
+mod permits;
 mod policy_keys;
 mod pool_orders;
 mod pools;

@@ -75,6 +75,10 @@ pool = "heavy"
 balance = "load"
 
 [[policy]]
+prefix = "permits/"
+permits = 4
+
+[[policy]]
 prefix = "lazy/"
 pool = "lazy"
 balance = true

@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// All examples with an answer in JSON, in an order in which each finds what it needs: operation and name.
-const STORY: [&str; 45] = [
+const STORY: [&str; 46] = [
     "livez/alive",
     "readyz/ready",
     "info/embedded",
@@ -54,6 +54,7 @@ const STORY: [&str; 45] = [
     "close_session/closed",
     // Several leases.
     "acquire_any/several",
+    "acquire_all/both",
     "heartbeats/two-leases",
     "transfer/to-a-successor",
     "releases/two-leases",

@@ -179,6 +179,13 @@ async fn reads_and_refusals_are_the_same_by_both_doors() {
             none.clone(),
             json!({ "keys": [], "owner": "other", "ttl_ms": 60_000 }),
         ),
+        case(
+            "acquire_all",
+            "POST",
+            "/v1/acquire-all",
+            none.clone(),
+            json!({ "keys": [{ "key": "in/held" }], "owner": "other", "ttl_ms": 60_000 }),
+        ),
         case("get_lease", "GET", "/v1/leases/in/held", json!({ "key": "in/held" }), none.clone()),
         case(
             "get_lease",

@@ -108,7 +108,7 @@ fn looks() -> Vec<Call> {
         Call::plain(
             ["get_lease", "gate"],
             "A lease on the embedded store, with the condition of gate=1",
-            GatedLease { lease: lease(), gate: Some(gate) },
+            GatedLease { lease: lease(), gate: Some(gate), permits: None },
         ),
         Call::plain(
             ["list_leases", "of-a-session"],

@@ -21,6 +21,12 @@ const SHARDS: [(&str, u64, &str); 2] = [
     ("shards/19", 419, "0e4f9b7ac1d2358697a0b1c2d3e4f506"),
 ];
 
+/// A whole list: key, token, lease id.
+const WHOLE: [(&str, u64, &str); 2] = [
+    ("tables/orders", 470, "7f00c2d4e6a8b0c1d2e3f4051627384a"),
+    ("tables/stock", 471, "90a1b2c3d4e5f60718293a4b5c6d7e8f"),
+];
+
 /// The examples.
 pub fn calls() -> Vec<Call> {
     [takes(), batches()].into_iter().flatten().collect()
@@ -28,6 +34,7 @@ pub fn calls() -> Vec<Call> {
 
 fn takes() -> Vec<Call> {
     let jobs = JOBS.map(|(key, token, id)| AnyGrant::Own(granted(held(key, OWNER, token), id)));
+    let whole = WHOLE.map(|(key, token, id)| AnyGrant::Own(granted(held(key, OWNER, token), id)));
     let shards = SHARDS.map(|(key, token, id)| AnyGrant::Own(granted(kept(key, token), id)));
     vec![
         Call::with(
@@ -41,6 +48,17 @@ fn takes() -> Vec<Call> {
                 "order": "listed",
             }),
             Grants { grants: jobs.into() },
+        ),
+        Call::with(
+            ["acquire_all", "both"],
+            "Take both keys or none, and wait up to 5 s for them",
+            json!({
+                "keys": [{ "key": "tables/stock" }, { "key": "tables/orders", "mode": "exclusive" }],
+                "owner": OWNER,
+                "ttl_ms": 30_000,
+                "wait_ms": 5_000,
+            }),
+            Grants { grants: whole.into() },
         ),
         Call::with(
             ["acquire_any", "fair-share"],
