@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::args::Args;
 use crate::http::{Means, Target};
-use crate::server::{Posture, Process, Server, own_program, tenure_program};
+use crate::server::{Posture, Process, Server, own_program, settings_file, tenure_program};
 
 /// What all workloads share. Fields drop in this order: the child before its directory.
 #[derive(Debug)]
@@ -77,8 +77,16 @@ impl Lab {
 
     /// A new server that asks this of its callers, with an empty store.
     pub async fn own_server(&self, posture: Posture) -> Result<Server> {
+        self.own_server_with(posture, None).await
+    }
+
+    /// The same, with a settings file of this content.
+    pub async fn own_server_with(&self, posture: Posture, file: Option<&str>) -> Result<Server> {
         let program = tenure_program(self.args.tenure.as_deref())?;
         let scratch = self.scratch()?;
+        if let Some(content) = file {
+            std::fs::write(settings_file(scratch.path()), content)?;
+        }
         let (mut settings, means) = posture.prepare(&program, scratch.path())?;
         settings.extend_from_slice(&self.args.set);
         Server::start(program, scratch, &settings, &means).await

@@ -189,10 +189,19 @@ fn store_path(scratch: &TempDir) -> PathBuf {
 }
 
 /// Default settings, but for the address and the directory.
+/// Where the settings file of a server is, if it has one.
+pub fn settings_file(scratch: &Path) -> PathBuf {
+    scratch.join("tenure.toml")
+}
+
 fn spawn(program: &Path, scratch: &TempDir, settings: &[String], start: u32) -> Result<Process> {
     let mut arguments: Vec<OsString> =
         ["serve", "--listen", "127.0.0.1:0", "--data-dir"].map(OsString::from).to_vec();
     arguments.push(store_path(scratch).into());
+    let file = settings_file(scratch.path());
+    if file.exists() {
+        arguments.extend(["--config".into(), file.into()]);
+    }
     for setting in settings {
         arguments.extend(["--set".into(), setting.into()]);
     }

@@ -21,7 +21,7 @@ use crate::stopwatch::key_prefix;
 /// Keys that the clients share, unless told otherwise.
 pub const KEYS: u64 = 8;
 /// How long a client waits in a queue; also bounded by the driver's own limit.
-const WAIT_MS: u64 = 10_000;
+pub const WAIT_MS: u64 = 10_000;
 /// The leases' ttl: a client that dies must not stop the queue for long.
 pub const TTL_MS: u64 = 10_000;
 

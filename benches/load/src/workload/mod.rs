@@ -13,6 +13,7 @@ mod heartbeat_stream;
 mod held;
 mod hold;
 mod peers;
+mod permits;
 mod routers;
 mod sessions;
 mod start;
@@ -53,6 +54,8 @@ pub enum Workload {
     HeartbeatAccess,
     /// Many clients queue for few keys.
     Contended,
+    /// Many clients queue for the permits of one key, in turns with plain keys.
+    Permits,
     /// Memory of very many held leases.
     Held,
     /// Many leases under few sessions: heartbeats, memory, and a session that ends.
@@ -104,7 +107,7 @@ impl Workload {
             Self::AcquireReleasePeersFull => &[64, 256, 512],
             Self::HeartbeatPeers | Self::HeartbeatPeersFull => &[64, 256, 1_000],
             Self::Heartbeat | Self::HeartbeatStream => &[64],
-            Self::Contended | Self::ContendedPeers | Self::Sessions => &[64],
+            Self::Contended | Self::ContendedPeers | Self::Permits | Self::Sessions => &[64],
             Self::Echo | Self::DurableEcho => &[64],
             Self::Fanout | Self::FanoutPeers => &[100],
             _ => &[4],
@@ -150,6 +153,7 @@ impl Workload {
             Self::Routers => routers::measure(lab, connections).await,
             Self::HeartbeatAccess => access::measure(lab, connections).await,
             Self::Contended => contended::measure(lab, connections).await,
+            Self::Permits => permits::measure(lab, connections).await,
             Self::Sessions => sessions::measure(lab, connections).await,
             Self::Held => held::measure(lab, connections).await,
             Self::Expiry => expiry::measure(lab, connections, expiry::Ends::AtOnce).await,
