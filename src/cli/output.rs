@@ -212,7 +212,15 @@ pub(super) fn lease_rows(lease: &LeaseView) -> Vec<(String, String)> {
     add("acquired_at", lease.acquired_at.clone());
     add("value", lease.value.clone());
     add("waiters", lease.waiters.filter(|&count| count > 0).map(|count| count.to_string()));
-    for (name, value) in &lease.other {
+    if let Some(permits) = lease.other.get("permits") {
+        add("permits", Some(format!("{} of {} free", permits["free"], permits["count"])));
+        for taken in permits["taken"].as_array().into_iter().flatten() {
+            let owner = taken["owner"].as_str().or_else(|| taken["state"].as_str());
+            let said = owner.map(|owner| format!("{owner}, token {}", taken["token"]));
+            add(taken["key"].as_str().unwrap_or_default(), said);
+        }
+    }
+    for (name, value) in lease.other.iter().filter(|(name, _)| *name != "permits") {
         let said = match value {
             Value::Null | Value::Bool(false) => None,
             Value::Array(items) if items.is_empty() => None,
@@ -233,6 +241,15 @@ mod tests {
         let rows = [["jobs/ü", "held"], ["x", ""]].map(|row| row.map(str::to_owned).to_vec());
         assert_eq!(table(&["KEY", "STATE"], &rows, false), "KEY     STATE\njobs/ü  held\nx\n");
         assert!(table(&["KEY"], &[], true).starts_with("\u{1b}[1mKEY"));
+    }
+
+    #[test]
+    fn the_permits_of_a_key_have_a_line_each() {
+        let lease = serde_json::json!({ "key": "g", "state": "free", "permits": { "count": 2,
+            "free": 1, "taken": [{ "key": "g#2", "owner": "w", "state": "held", "token": 7 }] } });
+        let rows = lease_rows(&serde_json::from_value(lease).expect("a lease"));
+        let row = |name: &str, said: &str| (name.to_owned(), said.to_owned());
+        assert_eq!(rows[2..], [row("permits", "1 of 2 free"), row("g#2", "w, token 7")]);
     }
 
     #[test]

@@ -134,7 +134,10 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
                 .map(|(_, key)| key.clone())
                 .collect();
             let order = if part.count == 1 { self.call.order(open).await? } else { open };
-            let Tried { grants, failure, .. } = self.call.try_all(&order, missing).await?;
+            // A call that waits for one permit is granted whichever is free when it takes its places.
+            let first =
+                if part.count == 1 && self.call.wait_until.is_some() { 1 } else { order.len() };
+            let Tried { grants, failure, .. } = self.call.try_all(&order[..first], missing).await?;
             let granted = if grants.is_empty() { self.wait_for(&order).await? } else { grants };
             if granted.is_empty() {
                 return Err(match failure {
