@@ -1,5 +1,7 @@
 //! Pools and their members. A client reads the fields that an older coordinator lacks as their defaults.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// Who ordered something for a pool, and why.
@@ -109,6 +111,10 @@ pub struct PoolMember {
     /// Where it serves its keys; null if it did not say.
     #[serde(default)]
     pub address: Option<String>,
+    /// Its labels.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub labels: BTreeMap<String, String>,
     /// The load of the leases that it holds, in the unit that members report; null if the pool is not balanced by load.
     #[serde(default)]
     pub load: Option<f64>,

@@ -60,6 +60,11 @@ pub struct SessionBody {
     /// report. It counts in a pool with `balance = "load"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub load_limit: Option<f64>,
+    /// The labels of the member, such as `{"zone": "a", "gpu": "true"}`: at most 16. A name has 1 to 64 and a value 1 to 128
+    /// of a-z, A-Z, 0-9, `-`, `_`, `.`, `/` and `:`, and all of them together at most 1024 bytes. Policies say by labels
+    /// which members may have their keys.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Whether the member takes leases, by default true. With false it has no share until a heartbeat says that it is
     /// ready.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -99,6 +104,8 @@ pub struct Session {
     pub version: Option<String>,
     /// Where the member serves its keys; null if it did not say.
     pub address: Option<String>,
+    /// The labels of the member.
+    pub labels: BTreeMap<String, String>,
     /// Whether the member takes leases.
     pub ready: bool,
     /// The checks that must keep passing for the session to live.
@@ -159,6 +166,11 @@ pub struct BeatBody {
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     #[cfg_attr(feature = "server", schema(value_type = Option<f64>))]
     pub load_limit: Option<Option<f64>>,
+    /// The labels of the member, which replace all earlier ones; null removes them. If they are left out, the last ones
+    /// hold. When the answer has come, the member is granted no key of its pool that its new labels do not allow.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
+    #[cfg_attr(feature = "server", schema(value_type = Option<HashMap<String, String>>))]
+    pub labels: Option<Option<BTreeMap<String, String>>>,
 }
 
 /// Tells a field that is null from one that is left out.

@@ -59,6 +59,7 @@ fn session() -> Session {
         capacity: None,
         version: None,
         address: None,
+        labels: std::collections::BTreeMap::new(),
         ready: true,
         checks: Vec::new(),
         leases: Some(leases),

@@ -11,6 +11,7 @@ use clap::Args;
 
 use crate::{
     clock::{Entropy as _, SystemEntropy},
+    lease::{check_label_name, check_label_value},
     settings::{Faults, Loaded, Sources, parse_duration},
 };
 
@@ -128,6 +129,13 @@ fn host() -> String {
         .map(|name| name.trim().to_owned())
         .filter(|name| !name.is_empty())
         .unwrap_or_else(|| "localhost".to_owned())
+}
+
+/// Reads a label of a member, as NAME=VALUE.
+pub fn label(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("must be NAME=VALUE")?;
+    check_label_name(name).and_then(|()| check_label_value(value))?;
+    Ok((name.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]

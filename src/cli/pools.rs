@@ -10,7 +10,7 @@ use super::{
 use crate::client::{PlannedMove, Pool, PoolMember, PoolPlan};
 
 const POOLS: [&str; 7] = ["POOL", "BALANCE", "KEYS", "FREE", "KEPT", "MEMBERS", "ORDERS"];
-const MEMBERS: [&str; 11] = [
+const MEMBERS: [&str; 12] = [
     "SESSION",
     "OWNER",
     "WEIGHT",
@@ -21,6 +21,7 @@ const MEMBERS: [&str; 11] = [
     "HANDOVERS",
     "STATE",
     "VERSION",
+    "LABELS",
     "NODE",
 ];
 
@@ -121,8 +122,16 @@ fn member(member: &PoolMember) -> Vec<String> {
         member.handovers.to_string(),
         state(member),
         member.version.as_deref().map_or_else(dash, shown),
+        labels(member),
         member.node.as_deref().map_or_else(dash, shown),
     ]
+}
+
+/// The labels of a member, such as `gpu=true,zone=a`.
+fn labels(member: &PoolMember) -> String {
+    let labels = member.labels.iter().map(|(name, value)| format!("{name}={value}"));
+    let labels: Vec<String> = labels.collect();
+    if labels.is_empty() { dash() } else { shown(&labels.join(",")) }
 }
 
 /// What a member carries, and how much it accepts.

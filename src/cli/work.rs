@@ -55,6 +55,12 @@ pub struct WorkArgs {
     /// Where this member serves its keys, such as `10.0.0.7:8080`; routers are told it
     #[arg(long, value_name = "ADDRESS", env = "TENURE_WORK_ADDRESS")]
     address: Option<String>,
+    /// Label of this member, such as `gpu=true`; repeatable. Policies say by labels which members may have their keys
+    #[arg(long, value_name = "NAME=VALUE", value_parser = args::label)]
+    label: Vec<(String, String)>,
+    /// Where this member runs: the same as `--label zone=ZONE`
+    #[arg(long, env = "TENURE_WORK_ZONE")]
+    zone: Option<String>,
     /// Load that is reported for each key of a pool with `balance = "load"`
     #[arg(long, value_enum, value_name = "MEASURE")]
     load: Option<Measure>,
@@ -129,6 +135,9 @@ impl WorkArgs {
         };
         let pool = self.runs_version.iter().fold(pool, WorkerPool::version);
         let pool = self.address.iter().fold(pool, WorkerPool::address);
+        let labels = self.label.into_iter();
+        let pool = labels.fold(pool, |pool, (name, value)| pool.label(name, value));
+        let pool = self.zone.into_iter().fold(pool, WorkerPool::zone);
         let pool = self.load_limit.into_iter().fold(pool, WorkerPool::load_limit);
         let as_json = context.output.format.is_json();
         let work = Work {

@@ -80,6 +80,8 @@ mod leave;
 mod loads;
 mod overload;
 mod pool;
+mod pool_labels;
+mod pool_rests;
 mod readiness;
 mod router;
 mod servers;
@@ -112,6 +114,7 @@ pub use hold::Hold;
 pub use lease::Lease;
 pub use leave::DrainHandle;
 pub use pool::{Done, Ended, Handover, Waiting, WorkerPool};
+pub use pool_labels::LabelsHandle;
 pub use router::{Route, Router};
 pub use session::{Session, SessionOptions};
 

@@ -34,18 +34,18 @@
 //! }
 //! ```
 
-use std::{
-    collections::HashMap, fmt::Display, future::Future, pin::Pin, sync::Arc, time::Duration,
-};
+use std::{fmt::Display, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 use super::leave::{Leave, asked_to_leave};
+use super::pool_labels::{Following, LabelsHandle};
+use super::pool_rests::Rests;
 use super::{Client, ClientError, DrainHandle, Hold, Lease, Loss, Order, Session, SessionOptions};
 use crate::{
     api::Code,
     clock::{Chance, Clock, Entropy, SystemEntropy},
-    lease::Moment,
+    lease::{Moment, ZONE},
 };
 
 /// How long one call waits for keys.
@@ -56,8 +56,6 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5
 const REPORTS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
 /// How long the tasks of a member that stops, and comes back, may take.
 const STOP: Duration = Duration::from_secs(30);
-/// How long a key rests here after its task failed: the first time, and at most.
-const RESTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 /// The task is done, and leaves no value for the next owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,6 +127,7 @@ pub struct WorkerPool {
     version: Option<String>,
     address: Option<String>,
     load_limit: Option<f64>,
+    labels: LabelsHandle,
     keys: Vec<String>,
     ttl: Duration,
     order: Order,
@@ -150,6 +149,7 @@ impl WorkerPool {
             version: None,
             address: None,
             load_limit: None,
+            labels: LabelsHandle::default(),
             keys: Vec::new(),
             ttl: Duration::from_secs(15),
             order: Order::Random,
@@ -193,6 +193,25 @@ impl WorkerPool {
     #[must_use]
     pub fn load_limit(self, limit: f64) -> Self {
         Self { load_limit: Some(limit), ..self }
+    }
+
+    /// Adds a label. Policies say by labels which members may have their keys.
+    #[must_use]
+    pub fn label(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.labels.add(name.into(), value.into());
+        self
+    }
+
+    /// Where it runs: the label `zone`.
+    #[must_use]
+    pub fn zone(self, zone: impl Into<String>) -> Self {
+        self.label(ZONE, zone)
+    }
+
+    /// A handle that changes its labels while it runs.
+    #[must_use]
+    pub fn labels(&self) -> LabelsHandle {
+        self.labels.clone()
     }
 
     /// The keys to take from; by default, all known keys of the pool.
@@ -258,8 +277,12 @@ impl WorkerPool {
         let chance = SystemEntropy::new().chance();
         let mut member = Member { pool: self, start, chance, rests: Rests::default() };
         let mut order = member.pool.order;
-        while let Some(session) = member.join().await? {
-            if member.work(&session, order).await? {
+        while let Some((session, labels)) = member.join().await? {
+            let is_done = tokio::select! {
+                done = member.work(&session, order) => done?,
+                never = labels.keep(&session) => match never {},
+            };
+            if is_done {
                 return Ok(());
             }
             order = Order::Sticky;
@@ -281,7 +304,7 @@ struct Member {
 
 impl Member {
     /// Opens a session; `None` when the member is drained before.
-    async fn join(&mut self) -> Result<Option<Arc<Session>>, ClientError> {
+    async fn join(&mut self) -> Result<Option<(Arc<Session>, Following)>, ClientError> {
         let mut pause = PAUSES[0];
         loop {
             let pool = &self.pool;
@@ -298,11 +321,14 @@ impl Member {
             let options = pool.version.iter().fold(options, SessionOptions::version);
             let options = pool.address.iter().fold(options, SessionOptions::address);
             let options = pool.load_limit.into_iter().fold(options, SessionOptions::load_limit);
+            let mut labels = pool.labels.follow();
+            let label = |options: SessionOptions, (name, value)| options.label(name, value);
+            let options = labels.now().into_iter().fold(options, label);
             tokio::select! {
                 biased;
                 () = asked_to_leave(&mut leave) => return Ok(None),
                 opened = pool.client.open_session(options) => match opened {
-                    Ok(session) => return Ok(Some(Arc::new(session))),
+                    Ok(session) => return Ok(Some((Arc::new(session), labels))),
                     Err(error) if is_final(&error) => return Err(error),
                     Err(error) => {
                         tracing::warn!(%error, "cannot open a session; retrying");
@@ -565,25 +591,5 @@ fn refused(error: ClientError, pause: Duration, holds: bool) -> Result<Duration,
         Some(Code::SessionLost) => Ok(longer),
         _ if is_final(&error) => Err(error),
         _ => Ok(longer),
-    }
-}
-
-/// The keys whose tasks failed.
-#[derive(Default)]
-struct Rests(HashMap<String, (u32, Moment)>);
-
-impl Rests {
-    fn of(&self, key: &str, now: Moment) -> Duration {
-        self.0.get(key).map_or(Duration::ZERO, |(_, until)| until.since(now))
-    }
-
-    fn failed(&mut self, key: &str, now: Moment) {
-        let (failures, until) = self.0.entry(key.to_owned()).or_insert((0, now));
-        *until = now + (RESTS[0] * (1 << (*failures).min(10))).min(RESTS[1]);
-        *failures += 1;
-    }
-
-    fn fine(&mut self, key: &str) {
-        self.0.remove(key);
     }
 }

@@ -1,6 +1,6 @@
 //! The guard of a session: one heartbeat for many leases.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use reqwest::Method;
 use serde::Serialize;
@@ -25,7 +25,7 @@ use crate::{
         BeatBody, BehaviorName, ClosedSession, Code, DrainingSession, SessionBody, SessionDrainBody,
     },
     clock::{Clock, Entropy, SystemEntropy},
-    lease::Moment,
+    lease::{Moment, ZONE},
 };
 
 /// How long a session lasts without a heartbeat, by default.
@@ -55,6 +55,7 @@ impl SessionOptions {
             version: None,
             address: None,
             load_limit: None,
+            labels: BTreeMap::new(),
             ready: None,
             checks: Vec::new(),
         };
@@ -109,6 +110,20 @@ impl SessionOptions {
     pub fn load_limit(mut self, limit: f64) -> Self {
         self.body.load_limit = Some(within(limit));
         self
+    }
+
+    /// Adds a label. Policies say by labels which members may have their keys. A name has 1 to 64 and a value 1 to 128 of
+    /// `a-z`, `A-Z`, `0-9`, `-`, `_`, `.`, `/` and `:`; the server refuses others.
+    #[must_use]
+    pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.body.labels.insert(name.into(), value.into());
+        self
+    }
+
+    /// Where it runs: the label `zone`.
+    #[must_use]
+    pub fn zone(self, zone: impl Into<String>) -> Self {
+        self.label(ZONE, zone)
     }
 
     /// It has no share of its pool until [`Session::ready`].
@@ -262,13 +277,33 @@ impl Session {
         self.session_state.loads().limit(limit);
     }
 
+    /// Replaces all its labels.
+    ///
+    /// Once this returns, it is granted no key of its pool that the new labels do not allow. A lease that it holds and that
+    /// they do not allow is asked for in a pool with `balance`, if another member can take it.
+    ///
+    /// # Errors
+    /// The server's refusal, or that no server could be reached.
+    pub async fn set_labels<N: Into<String>, V: Into<String>>(
+        &self,
+        labels: impl IntoIterator<Item = (N, V)>,
+    ) -> Result<(), ClientError> {
+        let labels = labels.into_iter().map(|(name, value)| (name.into(), value.into()));
+        let labels: BTreeMap<String, String> = labels.collect();
+        self.tell(BeatBody { labels: Some(Some(labels)), ..BeatBody::default() }).await
+    }
+
     /// Says that it takes its share of its pool from now on.
     ///
     /// # Errors
     /// The server's refusal, or that no server could be reached.
     pub async fn ready(&self) -> Result<(), ClientError> {
+        self.tell(BeatBody { ready: Some(true), ..BeatBody::default() }).await
+    }
+
+    /// Sends a heartbeat with this body, once.
+    async fn tell(&self, body: BeatBody) -> Result<(), ClientError> {
         let session_state = &self.session_state;
-        let body = BeatBody { ready: Some(true), ..BeatBody::default() };
         let call =
             Call::post("sessions", json!(body)).segment(&session_state.id).segment("heartbeat");
         let _: SessionAlive =

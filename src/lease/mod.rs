@@ -54,8 +54,10 @@ pub use policy::{
     OnFenceFailure, Policies, Policy, Tolerance, TtlBounds,
 };
 pub use pool::{
-    Announced, CandidateOrder, Guard, MAX_ADDRESS_BYTES, MAX_VERSION_BYTES, PoolControls,
-    PoolOrder, Said, UnreadableOrders, arrange, balance, compare_versions, load, reports,
+    Announced, CandidateOrder, Guard, Labels, MAX_ADDRESS_BYTES, MAX_LABEL_NAME_BYTES,
+    MAX_LABEL_VALUE_BYTES, MAX_LABELS, MAX_LABELS_BYTES, MAX_VERSION_BYTES, PoolControls,
+    PoolOrder, Said, UnreadableOrders, ZONE, arrange, balance, check_label_name, check_label_value,
+    compare_versions, labels_of, load, reports,
 };
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     actor::{Asked, Session, ask_to_drain, write_announced},
     lease::{
-        Acquire, Announced, Answer, Heartbeat, Holdings, Key, KeyState, Lost, Nonce, Owner,
+        Acquire, Announced, Answer, Heartbeat, Holdings, Key, KeyState, Labels, Lost, Nonce, Owner,
         Release, SessionId, SessionSpec, Token, View,
     },
     store::Pages,
@@ -186,12 +186,49 @@ impl Manager {
             return Ok(());
         }
         let change = |announced| Announced { unready: false, ..announced };
+        self.announce(&session, id, asked, change).await
+    }
+
+    /// From now on the member has these labels. Counts as a heartbeat. When this returns, every call of the member that
+    /// waits for keys has looked again which of them it may be granted.
+    ///
+    /// # Errors
+    /// [`SessionError`], also if the session joined no pool.
+    pub async fn label_session(
+        &self,
+        id: SessionId,
+        labels: &Labels,
+        asked: impl Into<Asked>,
+    ) -> Result<(), SessionError> {
+        let asked = asked.into();
+        let (session, _) = self.beat(id, asked).await?;
+        let Some(pool) = session.spec.pool.as_deref() else {
+            let detail = "needs a session that joined a pool".to_owned();
+            return Err(Invalid { field: "labels", detail }.into());
+        };
+        let pools = &self.coordinator.pools;
+        if pools.announced(session.digest).is_none_or(|it| it.labels != *labels) {
+            let change = |announced| Announced { labels: labels.clone(), ..announced };
+            self.announce(&session, id, asked, change).await?;
+        }
+        pools.looked_again(pool).await;
+        Ok(())
+    }
+
+    /// Changes what a member says of itself.
+    async fn announce(
+        &self,
+        session: &Session,
+        id: SessionId,
+        asked: Asked,
+        change: impl FnOnce(Announced) -> Announced,
+    ) -> Result<(), SessionError> {
         let service = &self.coordinator.session_service;
-        let written = write_announced(service, &session, id.proof, asked, change).await;
+        let written = write_announced(service, session, id.proof, asked, change).await;
         match self.answered(written)? {
             Answer::Alive { .. } => Ok(()),
             Answer::Lost(lost) => Err(SessionError::Lost(lost)),
-            other => Err(CallError::of("make a member ready", other).into()),
+            other => Err(CallError::of("change a member", other).into()),
         }
     }
 

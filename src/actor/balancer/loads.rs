@@ -1,4 +1,4 @@
-//! Stores the loads that members report, and reads those of members at other nodes.
+//! Stores the loads that members report, and reads what members at other nodes say of themselves.
 //!
 //! Guarantees: all nodes balance by what is stored. A member's loads are stored at most every ten seconds, and only if they
 //! differ by more than a quarter of the tolerance from what is stored.
@@ -19,7 +19,7 @@ use crate::{
 
 /// The time between two looks for loads to store.
 const LOOK: Duration = Duration::from_secs(1);
-/// How often the loads of members at other nodes are read, in looks.
+/// How often the records of members at other nodes are read, in looks.
 const READ: u32 = 5;
 /// The part of its tolerance by which loads must differ from the stored ones.
 const PART: f64 = 0.25;
@@ -34,16 +34,16 @@ pub async fn share(coordinator: &Arc<Coordinator>) {
         let mut due = Vec::new();
         let mut is_elsewhere = false;
         for (digest, tolerance) in coordinator.pools.members_by_load() {
-            match coordinator.sessions.get(digest) {
-                Some(session) => {
-                    let loads = session.reported.due(tolerance * PART, now);
-                    due.extend(loads.map(|loads| (session, loads)));
-                }
-                None if look % READ == 0 => {
-                    coordinator.pools.joins_again(digest);
-                    is_elsewhere = true;
-                }
-                None => {}
+            if let Some(session) = coordinator.sessions.get(digest) {
+                let loads = session.reported.due(tolerance * PART, now);
+                due.extend(loads.map(|loads| (session, loads)));
+            }
+        }
+        if look.is_multiple_of(READ) {
+            let is_here = |digest| coordinator.sessions.get(digest).is_some();
+            for digest in coordinator.pools.members_that_change(is_here) {
+                coordinator.pools.joins_again(digest);
+                is_elsewhere = true;
             }
         }
         if is_elsewhere {

@@ -279,6 +279,11 @@ impl Pool {
         self.replaced_of(&owner)
     }
 
+    /// Whether a member has labels.
+    pub fn has_labels(&self) -> bool {
+        self.members.values().any(|joined| !joined.announced.labels.is_empty())
+    }
+
     pub fn leave(&mut self, digest: Nonce) {
         self.standings.remove(&digest);
         if let Some(joined) = self.members.remove(&digest) {

@@ -114,6 +114,18 @@ impl Pools {
         members.collect()
     }
 
+    /// The members of other nodes whose loads or labels may have changed. The feed does not say so.
+    pub(in crate::actor) fn members_that_change(
+        &self,
+        is_here: impl Fn(Nonce) -> bool,
+    ) -> Vec<Nonce> {
+        let state = self.state();
+        let changing =
+            state.pools.values().filter(|pool| pool.by_load.is_some() || pool.has_labels());
+        let members = changing.flat_map(|pool| pool.members.keys().copied());
+        members.filter(|digest| !is_here(*digest)).collect()
+    }
+
     /// Every key of a pool was read.
     pub(in crate::actor) fn end_indexing(&self, name: &str) {
         self.change(name, Pool::end_indexing);

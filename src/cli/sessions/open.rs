@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::{
     cli::{
-        args::{duration, person},
+        args::{duration, label, person},
         context::Context,
         exit::{Exit, Failure},
         promise,
@@ -36,6 +36,12 @@ pub(super) struct OpenArgs {
     /// Maximum number of leases of the pool at a time
     #[arg(long, requires = "pool", value_parser = clap::value_parser!(u32).range(1..))]
     capacity: Option<u32>,
+    /// Label of the member, such as `gpu=true`; repeatable. Policies say by labels which members may have their keys
+    #[arg(long, requires = "pool", value_name = "NAME=VALUE", value_parser = label)]
+    label: Vec<(String, String)>,
+    /// Where the member runs: the same as `--label zone=ZONE`
+    #[arg(long, requires = "pool")]
+    zone: Option<String>,
     /// How long the keys stay closed if the session ends without its holder's consent [default: the policies decide]
     #[arg(long, value_parser = duration, value_name = "DURATION")]
     lock_delay: Option<Duration>,
@@ -60,6 +66,11 @@ impl OpenArgs {
         let options = self.pool.into_iter().fold(options, SessionOptions::pool);
         let options = self.weight.into_iter().fold(options, SessionOptions::weight);
         let options = self.capacity.into_iter().fold(options, SessionOptions::capacity);
+        let options = self
+            .label
+            .into_iter()
+            .fold(options, |options, (name, value)| options.label(name, value));
+        let options = self.zone.into_iter().fold(options, SessionOptions::zone);
         let options = self.lock_delay.into_iter().fold(options, SessionOptions::lock_delay);
         if self.delete_values { options.delete_values() } else { options }
     }

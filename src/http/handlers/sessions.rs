@@ -16,7 +16,9 @@ use crate::{
         caller::Caller,
         following::keeps_session,
         forward::act_at_home,
-        request::{Body, OptionalBody, owner, query, read_announced, read_report, read_spec},
+        request::{
+            Body, OptionalBody, owner, query, read_announced, read_labels, read_report, read_spec,
+        },
     },
     lease::digest_of,
     manager::{Asked, SessionView},
@@ -89,7 +91,7 @@ pub async fn heartbeat(
 ) -> HttpResponse {
     act_at_home(&request, &app, &body.1, async |asked: Asked| {
         let id = Caller::of(&request).session_id("id", &path)?;
-        let report = read_report(&body.0)?;
+        let (report, labels) = (read_report(&body.0)?, read_labels(&body.0)?);
         match body.0.ready {
             Some(false) => {
                 return Err(Problem::field("ready", "must be true: a member stays ready"));
@@ -100,6 +102,10 @@ pub async fn heartbeat(
                 .await
                 .map_err(|error| Problem::session(&error))?,
             None => {}
+        }
+        if let Some(labels) = labels {
+            let labelled = app.manager.label_session(id, &labels, asked).await;
+            labelled.map_err(|error| Problem::session(&error))?;
         }
         let alive = app.manager.beat_session(id, body.0.progress.as_deref(), asked).await;
         let alive = alive.map_err(|error| Problem::session(&error))?;

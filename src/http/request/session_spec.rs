@@ -1,6 +1,6 @@
 //! Reads the specification of a session.
 
-use std::{fmt::Display, ops::RangeInclusive};
+use std::{collections::BTreeMap, fmt::Display, ops::RangeInclusive};
 
 use crate::{
     api::{
@@ -12,8 +12,8 @@ use crate::{
     },
     http::answer::Problem,
     lease::{
-        Announced, Behavior, Check, CheckKind, Key, MAX_ADDRESS_BYTES, MAX_CHECKS,
-        MAX_LOCK_DELAY_MS, MAX_VERSION_BYTES, SessionSpec,
+        Announced, Behavior, Check, CheckKind, Key, Labels, MAX_ADDRESS_BYTES, MAX_CHECKS,
+        MAX_LOCK_DELAY_MS, MAX_VERSION_BYTES, SessionSpec, labels_of,
         load::Load,
         reports::{MAX_LOAD, Report, load_of},
     },
@@ -143,6 +143,7 @@ pub fn read_spec(limits: &Limits, body: &SessionBody) -> Result<SessionSpec, Pro
             ("address", body.address.is_some()),
             ("ready", body.ready.is_some()),
             ("load_limit", body.load_limit.is_some()),
+            ("labels", !body.labels.is_empty()),
         ];
         if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             return Err(Problem::field(field, "needs a pool: it describes a member of one"));
@@ -175,7 +176,19 @@ pub fn read_announced(body: &SessionBody) -> Result<Announced, Problem> {
     }
     let unready = body.ready == Some(false);
     let load_limit = body.load_limit.map(|limit| load("load_limit", "", limit)).transpose()?;
-    Ok(Announced { version, address, unready, load_limit, ..Announced::default() })
+    let labels = labels(&body.labels)?;
+    Ok(Announced { version, address, labels, unready, load_limit, ..Announced::default() })
+}
+
+/// Reads the labels that a heartbeat gives a member, if it gives any. Null removes all.
+pub fn read_labels(body: &BeatBody) -> Result<Option<Labels>, Problem> {
+    let given = body.labels.as_ref();
+    given.map(|given| given.as_ref().map_or_else(|| Ok(Labels::new()), labels)).transpose()
+}
+
+fn labels(given: &BTreeMap<String, String>) -> Result<Labels, Problem> {
+    let pairs = given.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    labels_of(pairs).map_err(|fault| Problem::field("labels", fault))
 }
 
 /// Reads the loads that a heartbeat reports, if it reports any.

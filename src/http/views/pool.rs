@@ -1,5 +1,6 @@
 //! Pools and their members.
 
+use super::session::labels_shown;
 use crate::{
     api::{
         CordonedOwner, OrderedBy, PausedKey, PlannedMove, Pool, PoolGuard, PoolMember, PoolPlan,
@@ -43,6 +44,7 @@ impl PoolMember {
             unready: joined.announced.unready,
             version: joined.announced.version.as_deref().map(str::to_owned),
             address: joined.announced.address.as_deref().map(str::to_owned),
+            labels: labels_shown(&joined.announced.labels),
             load: load.map(in_units),
             load_limit: load_limit.map(|limit| in_units(limit.into())),
             node: app.url_of(Some(joined.node)),

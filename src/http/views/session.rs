@@ -1,9 +1,11 @@
 //! Sessions, and what a heartbeat tells their holders.
 
+use std::collections::BTreeMap;
+
 use crate::{
     api::{BehaviorName, HealthCheck, Holdings, Lease, Notice, Session},
     http::app::App,
-    lease::{self, Announced, Behavior, Check, CheckKind, Key, Token},
+    lease::{self, Announced, Behavior, Check, CheckKind, Key, Labels, Token},
     manager::{SessionAlive, SessionView},
 };
 
@@ -69,6 +71,7 @@ impl Session {
             capacity: spec.capacity,
             version: announced.version.map(Into::into),
             address: announced.address.map(Into::into),
+            labels: labels_shown(&announced.labels),
             ready: !announced.unready,
             checks: spec.checks.iter().map(HealthCheck::of).collect(),
             leases: holdings.map(Holdings::from),
@@ -76,6 +79,11 @@ impl Session {
             created_at: shown.acquired_at,
         }
     }
+}
+
+/// The labels of a member in an answer.
+pub fn labels_shown(labels: &Labels) -> BTreeMap<String, String> {
+    labels.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
 }
 
 impl From<lease::Holdings> for Holdings {

@@ -4,7 +4,7 @@ use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::load::Load;
+use super::{labels::Labels, load::Load};
 
 /// The longest version of a member, in bytes.
 pub const MAX_VERSION_BYTES: usize = 64;
@@ -22,6 +22,9 @@ pub struct Announced {
     /// Where it serves its keys. It means nothing to tenure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<Box<str>>,
+    /// Its labels.
+    #[serde(skip_serializing_if = "Labels::is_empty")]
+    pub labels: Labels,
     /// The loads of its leases, by key.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub loads: BTreeMap<Box<str>, Load>,
@@ -115,6 +118,7 @@ mod tests {
         let said = Announced {
             version: Some("1.2".into()),
             address: Some("a:1".into()),
+            labels: Labels::from([("zone".into(), "a".into())]),
             loads: BTreeMap::from([("k".into(), 1_500_000)]),
             load_limit: Some(7),
             unready: true,

@@ -269,3 +269,32 @@ async fn a_task_that_panics_or_fails_gives_its_lease_back_and_rests() {
     let Ended::Failed(why) = of("p/0") else { panic!("{ends:?}") };
     assert!(why.starts_with("panicked: ") && why.contains("on purpose"), "{why}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_labels_of_a_member_change_while_it_runs() {
+    let server = Server::configured(STILL).await;
+    let client = server.client();
+    let pool = member(&client, "w1").label("gpu", "true").zone("a");
+    let (labels, leaving) = (pool.labels(), pool.drain_handle());
+    let running = tokio::spawn(pool.run(async |lease: Arc<Lease>| {
+        lease.handover_requested().await;
+        Ok::<_, String>(Done)
+    }));
+    let shows = async |wanted: &[(&str, &str)]| {
+        let members = client.pool("p").await.expect("the pool").members;
+        let labels = members.first().map(|member| &member.labels);
+        let wanted = wanted.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        labels == Some(&wanted.collect())
+    };
+    eventually("it has its labels", async || shows(&[("gpu", "true"), ("zone", "a")]).await).await;
+    labels.replace([("zone", "b")]);
+    eventually("they are replaced", async || shows(&[("zone", "b")]).await).await;
+    // The server refuses this name, and the earlier labels hold.
+    labels.replace([("no name", "b")]);
+    sleep_ms(500).await;
+    assert!(shows(&[("zone", "b")]).await);
+    labels.replace([("disk", "ssd")]);
+    eventually("a later change counts", async || shows(&[("disk", "ssd")]).await).await;
+    leaving.drain();
+    running.await.expect("no panic").expect("it ends well");
+}

@@ -28,6 +28,7 @@ mod heartbeat;
 mod history;
 mod inspect;
 mod keys;
+mod labels;
 mod loads;
 mod lock_delay;
 mod mass_failure;

@@ -39,6 +39,7 @@ const STORY: [&str; 46] = [
     "acquire_any/fair-share",
     "heartbeat_session/keep",
     "heartbeat_session/loads",
+    "heartbeat_session/labels",
     "get_session/member",
     "list_sessions/one",
     "list_leases/of-a-session",

@@ -276,7 +276,7 @@ async fn it_reports_the_cpu_time_of_each_program_as_the_load_of_its_key() {
     let policy = "[[policy]]\nprefix = \"shards/\"\npool = \"shards\"\nbalance = \"load\"\n";
     let (server, place) = (Server::configured(policy), Place::new());
     let args = "work --pool shards --ttl 2s --grace 300ms --keys shards/hot,shards/idle --owner w \
-                --load cpu --load-limit 8";
+                --load cpu --load-limit 8 --label gpu=true --zone a";
     let _agent = place.agent(server.addr, args, BURNS);
     runs(&place, &["hot", "idle"]).await;
     let mut shown = Value::Null;
@@ -289,4 +289,5 @@ async fn it_reports_the_cpu_time_of_each_program_as_the_load_of_its_key() {
     })
     .await;
     assert!(reported, "{shown}");
+    assert_eq!(shown["labels"], json!({ "gpu": "true", "zone": "a" }));
 }

@@ -1,5 +1,7 @@
 //! A session of a pool, from its opening to its end.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::{
@@ -50,6 +52,7 @@ fn plain(digest: &str, owner: &str) -> Session {
         capacity: None,
         version: None,
         address: None,
+        labels: BTreeMap::new(),
         ready: true,
         checks: Vec::new(),
         leases: Some(no_leases()),
@@ -65,10 +68,16 @@ fn member(leases: Holdings) -> Session {
         pool: Some(POOL.into()),
         capacity: Some(100),
         address: Some(ADDRESS.into()),
+        labels: labels(),
         checks: vec![HealthCheck::Progress { interval_ms: 60_000, fail_after: 3 }],
         leases: Some(leases),
         ..plain(SESSION, "worker-1")
     }
+}
+
+/// The labels of worker-1.
+fn labels() -> BTreeMap<String, String> {
+    BTreeMap::from([("zone".into(), "a".into())])
 }
 
 fn opened(id: &str, session: Session) -> OpenedSession {
@@ -95,6 +104,7 @@ fn opens() -> Vec<Call> {
                 "weight": 1,
                 "capacity": 100,
                 "address": ADDRESS,
+                "labels": labels(),
                 "checks": [{ "type": "progress", "interval_ms": 60_000, "fail_after": 3 }],
             }),
             opened(SESSION_ID, member(no_leases())),
@@ -120,6 +130,12 @@ fn beats() -> Vec<Call> {
             beat(Vec::new()),
         ),
         Call::with(
+            ["heartbeat_session", "labels"],
+            "Replace the labels of a member",
+            json!({ "labels": labels() }),
+            beat(Vec::new()),
+        ),
+        Call::with(
             ["heartbeat_session", "revoked"],
             "An administrator revoked one of the leases: this heartbeat does not keep it",
             json!({ "progress": "offset 4712" }),
@@ -135,6 +151,7 @@ fn looks() -> Vec<Call> {
         weight: 1,
         capacity: Some(100),
         address: Some(ADDRESS.into()),
+        labels: labels(),
         held: 3,
         share: 3,
         node: Some(NODE.into()),

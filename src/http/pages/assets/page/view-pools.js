@@ -46,7 +46,7 @@ function member(one, widest, mean) {
     h("span", { class: "name" }, h("a", { class: "text", href: link("leases", { session: one.session }), title: one.owner }, text(one.owner))),
     bar(shown, widest),
     h("span", { class: "n" }, shown.says),
-    h("span", { class: "quiet" }, mean !== null && `${count(one.held, "lease", "leases")} · `, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.load_limit !== null && ` · load at most ${load(one.load_limit)}`, one.version !== null && ` · version ${one.version}`, one.address && ` · serves at ${one.address}`, one.node && ` · ${host(one.node)}`, " ", states));
+    h("span", { class: "quiet" }, mean !== null && `${count(one.held, "lease", "leases")} · `, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.load_limit !== null && ` · load at most ${load(one.load_limit)}`, one.version !== null && ` · version ${one.version}`, ...Object.entries(one.labels).map(([name, value]) => ` · ${name}=${value}`), one.address && ` · serves at ${one.address}`, one.node && ` · ${host(one.node)}`, " ", states));
 }
 
 const OF_POOLS = Object.keys(ORDERS).filter((one) => one.startsWith("pool-"));
