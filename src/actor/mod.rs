@@ -52,6 +52,7 @@ pub use mail::{AnyReceiver, AnyWait, Mail, Place, Reply, TracedCall, Vacated};
 pub use plugins::{NamedPlugin, PluginLimits, Plugins, Subscription};
 pub use pools::{
     DryRun, Joined, MemberView, Order, PoolView, Pools, Reservation, Roster, Routed, Share,
+    UnplacedKeys,
 };
 pub use quotas::{Claim, OverQuota, Places, Quota, Quotas, Standing};
 pub use runtime::{

@@ -59,6 +59,32 @@ pub struct PoolGuard {
     pub least: u64,
 }
 
+/// A key that nobody holds and that has no member to go to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct UnplacedKey {
+    /// The key.
+    pub key: String,
+    /// Why: `require`: no member has the labels that its policy requires. `capacity` or `load-limit`: those that may have it
+    /// accept no more. `set-aside`: those with room ask for no leases. `cordoned`: their owners are cordoned. `guard`: a
+    /// guard against a mass failure stands. `frozen`: the pool is frozen. `paused`: the key is paused. `kept`: it is kept
+    /// for its last owner. `no-member`: nobody takes leases. Later versions may add more.
+    pub why: String,
+}
+
+/// The keys of a pool that nobody holds and that have no member to go to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct UnplacedKeys {
+    /// How many there are.
+    #[cfg_attr(feature = "server", schema(value_type = usize))]
+    pub total: u64,
+    /// How many there are for each reason.
+    pub whys: BTreeMap<String, u64>,
+    /// The first 100 of them, in the order of their names.
+    pub keys: Vec<UnplacedKey>,
+}
+
 /// A session that joined a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
@@ -155,6 +181,9 @@ pub struct Pool {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(value_type = Option<usize>))]
     pub kept: Option<u64>,
+    /// The keys that nobody holds and that have no member to go to. Null while the keys are not counted.
+    #[serde(default)]
+    pub unplaced: Option<UnplacedKeys>,
     /// Who froze the pool: no key changes its member. Null if it is not frozen.
     #[serde(default)]
     pub frozen: Option<OrderedBy>,
@@ -200,7 +229,8 @@ pub struct PlannedMove {
     /// The owner of the session.
     pub owner: String,
     /// `surplus`: the member holds more than its share. `load`: the move makes loads more even. `drain`: the member is
-    /// leaving.
+    /// leaving. `require`: it does not have the labels that the policy requires. `spread`: the keys of the policy are not
+    /// spread evenly. `prefer`: another member is preferred.
     pub reason: String,
     /// The reason as a sentence, with the numbers.
     pub detail: String,

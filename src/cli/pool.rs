@@ -191,5 +191,20 @@ pub(super) fn held_back(pool: &Pool) -> Vec<String> {
         }
     });
     lines.extend(cordoned.chain(paused));
+    lines.extend(unplaced(pool));
     lines.iter().map(|line| shown(line)).collect()
+}
+
+/// How many keys have no member to go to, why, and the first of them.
+fn unplaced(pool: &Pool) -> Option<String> {
+    let unplaced = pool.unplaced.as_ref().filter(|unplaced| unplaced.total > 0)?;
+    let whys: Vec<String> =
+        unplaced.whys.iter().map(|(why, count)| format!("{why} {count}")).collect();
+    let first = unplaced.keys.first().map(|first| format!("; first {} ({})", first.key, first.why));
+    let (total, first) = (unplaced.total, first.unwrap_or_default());
+    Some(format!(
+        "keys of {} without a member to go to: {total} ({}){first}",
+        pool.pool,
+        whys.join(", ")
+    ))
 }

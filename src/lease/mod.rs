@@ -6,6 +6,7 @@
 //! | room | holds |
 //! | --- | --- |
 //! | `primitives` | names and numbers: keys, tokens, nonces, readings of a clock |
+//! | `labels`, `place_rule` | labels of the members of pools, and what policies require of them |
 //! | `policy` | what holds for the keys with a prefix |
 //! | `records` | what a store keeps, and its form in bytes |
 //! | `message` | what goes into a lease and what comes out: calls, inputs, effects, answers |
@@ -30,7 +31,9 @@
 // What only a shell needs, which no user of the library writes, is not documented item by item.
 #[allow(missing_docs)]
 mod cluster;
+mod labels;
 mod message;
+mod place_rule;
 mod policy;
 mod pool;
 mod primitives;
@@ -43,21 +46,25 @@ mod session;
 mod step;
 
 pub use cluster::{Findings, Membership, Peer, Peers, Renewal, is_loopback};
+pub use labels::{
+    Labels, MAX_LABEL_NAME_BYTES, MAX_LABEL_VALUE_BYTES, MAX_LABELS, MAX_LABELS_BYTES, ZONE,
+    check_label_name, check_label_value, labels_of,
+};
 pub use message::{
     Acquire, Alarm, Answer, AskHandover, Call, Caller, Effect, Effects, Elsewhere, FenceReport,
     FenceResult, FenceRun, Grant, Heartbeat, Input, Loaded, Lost, ReadFor, Refusal, Release,
     Request, Revoke, SessionOver, Settled, StoreError, Transfer, View, WriteEffect,
 };
+pub use place_rule::{LabelRule, MAX_LABEL_RULES, PlaceRule};
 pub use policy::{
     Balance, DEFAULT_HANDOVER_MS, DEFAULT_MASS_FAILURE_PERCENT, DEFAULT_MIXED_VERSIONS_MS,
     DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, MAX_PERMITS, MassFailure, Named,
     OnFenceFailure, Policies, Policy, Tolerance, TtlBounds,
 };
 pub use pool::{
-    Announced, CandidateOrder, Guard, Labels, MAX_ADDRESS_BYTES, MAX_LABEL_NAME_BYTES,
-    MAX_LABEL_VALUE_BYTES, MAX_LABELS, MAX_LABELS_BYTES, MAX_VERSION_BYTES, PoolControls,
-    PoolOrder, Said, UnreadableOrders, ZONE, arrange, balance, check_label_name, check_label_value,
-    compare_versions, labels_of, load, reports,
+    Announced, CandidateOrder, Guard, MAX_ADDRESS_BYTES, MAX_VERSION_BYTES, PlaceTable,
+    PoolControls, PoolOrder, Said, Unplaced, UnreadableOrders, arrange, balance, compare_versions,
+    load, reports, sites,
 };
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::primitives::permit_of;
+use super::{place_rule::PlaceRule, primitives::permit_of};
 
 /// The pool of the keys that no policy names.
 pub const DEFAULT_POOL: &str = "default";
@@ -36,6 +36,8 @@ pub struct Policy {
     pub balance: Balance,
     /// How far the load of a member may be from the mean, if they are moved by load.
     pub tolerance: Tolerance,
+    /// Which members of its pool may have its keys, and which should.
+    pub place: PlaceRule,
     /// The time that a holder has to hand over, in milliseconds.
     pub handover_timeout_ms: u64,
     /// How long the keys of a member of its pool that went without a drain are kept for the member's owner, in
@@ -300,6 +302,7 @@ impl Default for Policy {
             fence: None,
             balance: Balance::No,
             tolerance: Tolerance::Default,
+            place: PlaceRule::default(),
             handover_timeout_ms: DEFAULT_HANDOVER_MS,
             rejoin_window_ms: 0,
             mixed_versions_ms: DEFAULT_MIXED_VERSIONS_MS,

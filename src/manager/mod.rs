@@ -47,7 +47,8 @@ use tokio::sync::Semaphore;
 pub use crate::actor::watch;
 pub use crate::actor::{
     Arbiters, Asked, BusEvent, Decided, DryRun, FailingCheck, Limits, MemberView, NodeView, Order,
-    Published, Roster, Routed, Share, Subscriber, Target, TooManySubscribers, claim_this_thread,
+    Published, Roster, Routed, Share, Subscriber, Target, TooManySubscribers, UnplacedKeys,
+    claim_this_thread,
 };
 pub use acquire::AcquireOne;
 pub(crate) use admin::MAX_REASON_BYTES;
@@ -75,7 +76,9 @@ pub use inspect::{Filter, Listing};
 pub use open::{OpenError, Parts};
 pub(crate) use past::{Past, Tenure as PastTenure};
 pub use pools::PoolShown;
-pub(crate) use recent::{FailedFence, FailedFences, GuardedPool, StuckKey, StuckKeys, UnevenPool};
+pub(crate) use recent::{
+    FailedFence, FailedFences, GuardedPool, StuckKey, StuckKeys, UnevenPool, UnplacedPool,
+};
 #[cfg(feature = "testing")]
 pub(crate) use sessions::check_progress;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     actor::FailingCheck,
     clock::HashMap,
-    lease::{Key, Moment, View},
+    lease::{Key, Moment, Unplaced, View},
     store::Health,
     telemetry::recent::{FenceFailure, Point, Step, Window},
 };
@@ -86,6 +86,17 @@ pub(crate) struct UnevenPool {
     /// How many leases must move.
     pub moves: usize,
     pub members: usize,
+}
+
+/// A pool with keys that no member can take.
+#[derive(Clone, Debug)]
+pub(crate) struct UnplacedPool {
+    pub pool: Arc<str>,
+    pub since: Moment,
+    /// How many keys require labels that no member has.
+    pub unmet: usize,
+    /// For how many keys those that may have them have no room.
+    pub no_room: usize,
 }
 
 impl Manager {
@@ -198,6 +209,18 @@ impl Manager {
             (view.free > 0).then_some((pool, view.free, for_ms))
         };
         self.coordinator.policy_table().pools().into_iter().filter_map(frozen).collect()
+    }
+
+    /// The pools with keys that no member can take, whatever the orders of operators.
+    pub(crate) fn unplaced_pools(&self) -> Vec<UnplacedPool> {
+        let unplaced = |pool: Arc<str>| {
+            let view = self.coordinator.pools.view(&pool, self.now())?;
+            let count = |why: Unplaced| view.unplaced.counts.get(&why).copied().unwrap_or(0);
+            let no_room = count(Unplaced::Capacity) + count(Unplaced::LoadLimit);
+            let (unmet, since) = (count(Unplaced::Require), view.unplaced_since?);
+            (unmet + no_room > 0).then_some(UnplacedPool { pool, since, unmet, no_room })
+        };
+        self.coordinator.policy_table().pools().into_iter().filter_map(unplaced).collect()
     }
 
     /// The pools whose guards against mass failures stand, with the time since then in milliseconds.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
 use super::metrics::{AcquireOutcome, HeartbeatOutcome};
-use crate::lease::{Change, ChangeKind};
+use crate::lease::{Change, ChangeKind, Unplaced};
 
 /// Handles to every series with a pool label.
 pub struct PoolMetrics {
@@ -30,6 +30,7 @@ pub struct PoolMetrics {
     imbalance: Gauge,
     guarded: Gauge,
     load_peak: Gauge,
+    unplaced: [Gauge; Unplaced::ALL.len()],
     vacant: Gauge,
 }
 
@@ -90,6 +91,8 @@ impl PoolMetrics {
             members: gauge!("tenure_pool_members", "pool" => pool()),
             imbalance: gauge!("tenure_pool_imbalance", "pool" => pool()),
             load_peak: gauge!("tenure_pool_load_peak", "pool" => pool()),
+            unplaced: Unplaced::ALL
+                .map(|why| gauge!("tenure_pool_unplaced", "pool" => pool(), "why" => why.as_str())),
             guarded: gauge!("tenure_pool_guarded", "pool" => pool()),
             vacant: gauge!("tenure_pool_vacant", "pool" => pool()),
         })
@@ -146,6 +149,13 @@ impl PoolMetrics {
     /// Sets what the most loaded member carries, as a part of the mean, if leases move by load.
     pub fn load_peak(&self, peak: Option<f64>) {
         self.load_peak.set(peak.unwrap_or(0.0));
+    }
+
+    /// Sets how many keys have no member to go to, for each reason.
+    pub fn unplaced(&self, count: impl Fn(Unplaced) -> usize) {
+        for (why, gauge) in Unplaced::ALL.into_iter().zip(&self.unplaced) {
+            gauge.set(f64::from(u32::try_from(count(why)).unwrap_or(u32::MAX)));
+        }
     }
 
     /// Records how long a tenure lasted.

@@ -114,6 +114,11 @@ pub const TABLE: &[Series] = &[
         "1 while the guard against a mass failure stands: members get no more than their former shares.",
     ),
     gauge(
+        "tenure_pool_unplaced",
+        &["pool", "why"],
+        "Keys of the pool that nobody holds and that have no member to go to. 0 if no session has joined the pool since the start.",
+    ),
+    gauge(
         "tenure_pool_vacant",
         &["pool"],
         "Keys of the pool that nobody holds, whatever the reason. 0 if no session has joined the pool since the start.",

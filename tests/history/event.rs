@@ -128,6 +128,8 @@ pub enum Event {
     Orders { value: Option<String> },
     /// An order for the pool was acknowledged. `since`: when it was sent.
     Ordered { order: String, since: u64 },
+    /// A fair call was granted a key whose policy requires labels that the session did not have since before the call.
+    Misplaced { key: String, session: String },
     /// A subscriber was told of a change (I4).
     Heard { subscriber: String, key: String, seq: u64, kind: String, token: u64 },
     /// A subscriber was told that it may have missed something (I4).

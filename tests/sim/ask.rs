@@ -2,7 +2,7 @@
 
 use tenure::{
     lease::{
-        Announced, Grant, Heartbeat, Key, Owner, PoolOrder, Release, Revoke, SessionId,
+        Announced, Grant, Heartbeat, Key, Labels, Owner, PoolOrder, Release, Revoke, SessionId,
         SessionSpec, Transfer,
         reports::{Report, load_of},
     },
@@ -24,6 +24,7 @@ pub enum Ask {
     Transfer(Key, Transfer),
     Open(Owner, u64, SessionSpec, Announced),
     Ready(SessionId),
+    Label(SessionId, Labels),
     /// With the keys that the member holds, whose loads it reports.
     BeatSession(SessionId, u64, Vec<Key>),
     DrainSession(SessionId),
@@ -182,6 +183,10 @@ impl Ask {
             }
             Self::Ready(id) => {
                 manager.ready_session(id, asked).await?;
+                Got::Ordered
+            }
+            Self::Label(id, labels) => {
+                manager.label_session(id, &labels, asked).await?;
                 Got::Ordered
             }
             Self::DrainSession(id) => {

@@ -82,6 +82,7 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
         Mutant::MinimumHoldCut => keys(HELD_LONG),
         Mutant::OrderUnstored => plan.pool,
         Mutant::PartOfAListKept => plan.alls > 0,
+        Mutant::RequireIgnored => plan.placed && plan.sessions > 0,
         Mutant::HandoverCutsPromises | Mutant::RevokeCutsPromises => {
             plan.admin_every < Duration::from_secs(5)
         }

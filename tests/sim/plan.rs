@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use tenure::{
     clock::Chance,
-    lease::{Balance, FencePlan, FenceWhen, Key, OnFenceFailure, Policies, Policy},
+    lease::{
+        Balance, FencePlan, FenceWhen, Key, LabelRule, OnFenceFailure, PlaceRule, Policies, Policy,
+    },
 };
 
 use super::{
@@ -105,6 +107,8 @@ pub struct Plan {
     pub stop: u64,
     pub policies: Arc<Policies>,
     pub pool: bool,
+    /// The keys of the pool go to members with certain labels only.
+    pub placed: bool,
     pub manners: Manners,
     /// In thousandths of what workers do.
     pub sessions: u64,
@@ -132,6 +136,8 @@ pub const LONGEST_LOCK_DELAY: u64 = 4_000;
 pub const HANDOVER_MS: u64 = 3_000;
 /// How many permits each of the shared keys has.
 pub const PERMITS: u32 = 3;
+/// What members must have to be given keys, in some worlds.
+pub const SITE: &str = "site=here";
 
 pub fn plan(seed: u64) -> Plan {
     let mut chance = Chance::of(seed, "plan");
@@ -174,6 +180,7 @@ pub fn plan(seed: u64) -> Plan {
         stop,
         policies: policies(dice),
         pool,
+        placed: false,
         manners,
         sessions: *dice.pick(&[0, 200, 400, 700]),
         anys: *dice.pick(&[0, 100, 400]),
@@ -188,6 +195,7 @@ pub fn plan(seed: u64) -> Plan {
         restless: false,
         keys,
     };
+    plan.placed = plan.pool && !plan.policies.of("p/").place.is_empty();
     plan.draw_faults(dice, base);
     let mut chance = Chance::of(seed, "permits");
     plan.alls = *chance.pick(&[0, 0, 100, 500]);
@@ -226,14 +234,22 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
     let delay = u32::try_from(dice.between(500, LONGEST_LOCK_DELAY)).unwrap_or(500);
     let rejoin_window_ms = if dice.per_mille(500) { delay } else { 0 };
     let balance = if delay % 3 == 0 { Balance::Load } else { Balance::Count };
+    let place = if delay % 5 < 2 { place_rule() } else { PlaceRule::default() };
     let all = vec![
         Policy { fence: before, ..policy("f/") },
         Policy { fence: after, ..policy("g/") },
         Policy { lock_delay_ms: delay, ..policy("d/") },
         Policy { permits: PERMITS, ..policy("s/") },
-        Policy { pool: "pool".into(), balance, rejoin_window_ms, ..policy("p/") },
+        Policy { pool: "pool".into(), balance, rejoin_window_ms, place, ..policy("p/") },
     ];
     Arc::new(Policies::new(all, Policy::default()))
+}
+
+/// A key goes to members of one site, and keys are spread over their zones.
+fn place_rule() -> PlaceRule {
+    let rule = |text| LabelRule::parse(text).expect("a rule");
+    let (require, prefer) = ([rule(SITE)].into(), [rule("disk=ssd")].into());
+    PlaceRule { require, prefer, spread: Some("zone".into()) }
 }
 
 fn nanos(span: Duration) -> u64 {

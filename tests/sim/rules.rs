@@ -176,6 +176,19 @@ fn check_orders(lines: &[Line]) -> Vec<Breach> {
     breaches
 }
 
+/// A fair call grants no key to a session that does not meet what its policy requires.
+fn check_places(lines: &[Line]) -> Vec<Breach> {
+    let misplaced = lines.iter().filter_map(|line| match &line.event {
+        Event::Misplaced { key, session } => {
+            let text =
+                format!("{key} was granted to {session}, which may not have it, at {} ns", line.t);
+            Some(Breach { rule: "require", text })
+        }
+        _ => None,
+    });
+    misplaced.collect()
+}
+
 /// Whether an order stands, as far as the others show it.
 fn stands(controls: &PoolControls, order: &str) -> bool {
     match order.split_once(' ').unwrap_or((order, "")) {
@@ -246,6 +259,7 @@ pub fn judge(lines: Vec<Line>, blocks: bool) -> (Report, Vec<Breach>) {
     if whole {
         breaches.extend(check_heard(&lines));
         breaches.extend(check_orders(&lines));
+        breaches.extend(check_places(&lines));
         breaches.extend(blocks.then(|| check_blocked(&lines)).into_iter().flatten());
     }
     if !whole {

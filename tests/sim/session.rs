@@ -1,16 +1,16 @@
 //! Workers that keep many leases by one heartbeat, and members of a pool.
 
 use tenure::{
-    lease::{Announced, Behavior, Check, CheckKind, Key, SessionId, SessionSpec, Token},
+    lease::{Announced, Behavior, Check, CheckKind, Key, Labels, SessionId, SessionSpec, Token},
     manager::{AcquireAny, AcquireOne, Candidates, Count, SessionAlive},
 };
 
 use super::{
     ask::{Ask, Got},
     dice::Dice,
-    history::{IN_DOUBT, Op},
+    history::{Event, IN_DOUBT, Op},
     plain::{a_key, a_ttl, ask_until_settled, candidates, min_hold, release},
-    time::MS,
+    time::{MS, now},
     worker::{Answer, Held, Worker},
 };
 
@@ -26,6 +26,9 @@ struct Session<'a> {
     steps: u64,
     pool: bool,
     unready: bool,
+    /// Its labels, while it is certain which hold.
+    labels: Option<Labels>,
+    relabelled: bool,
 }
 
 /// One session, from its beginning to its end.
@@ -40,6 +43,9 @@ pub async fn work(me: &Worker) {
         if session.unready && me.per_mille(300) {
             let ready = me.call(Op::Check, "", &Ask::Ready(session.id)).await;
             session.unready = ready.got.is_err();
+        }
+        if me.arena.plan.placed && session.pool && me.per_mille(150) {
+            session.relabel().await;
         }
         if me.per_mille(150) && !session.held.is_empty() {
             let at = me.draw(|chance| chance.index(session.held.len()));
@@ -83,21 +89,69 @@ async fn open(me: &Worker) -> Option<Session<'_>> {
     let announced = Announced {
         version: version.filter(|_| pool).map(Into::into),
         unready: pool && me.per_mille(200),
+        labels: if me.arena.plan.placed && pool { some_labels(me) } else { Labels::new() },
         ..Announced::default()
     };
-    let unready = announced.unready;
+    let (unready, labels) = (announced.unready, Some(announced.labels.clone()));
     let ask = Ask::Open(me.owner.clone(), ttl_ms, spec, announced);
     let answer = me.call(Op::OpenSession, "", &ask).await;
     let Ok(Got::Opened(id, valid_for_ms)) = answer.got else { return None };
     me.refused(answer.call, "opened");
     let until = answer.sent + valid_for_ms * MS;
     let (held, revoked) = (Vec::new(), Vec::new());
-    Some(Session { me, id, ttl_ms, until, held, revoked, steps: 0, pool, unready })
+    Some(Session {
+        me,
+        id,
+        ttl_ms,
+        until,
+        held,
+        revoked,
+        steps: 0,
+        pool,
+        unready,
+        labels,
+        relabelled: false,
+    })
+}
+
+fn some_labels(me: &Worker) -> Labels {
+    let mut labels = Labels::new();
+    if me.per_mille(500) {
+        labels.insert("site".into(), "here".into());
+    }
+    let zone = me.draw(|chance| *chance.pick(&["a", "b"]));
+    labels.insert("zone".into(), zone.into());
+    if me.per_mille(300) {
+        labels.insert("disk".into(), "ssd".into());
+    }
+    labels
 }
 
 impl Session<'_> {
     fn name(&self) -> String {
         self.id.digest.to_string()
+    }
+
+    /// It gets other labels, once: a call that was sent twice may come late, and must not undo a later one.
+    async fn relabel(&mut self) {
+        if self.relabelled {
+            return;
+        }
+        self.relabelled = true;
+        let labels = some_labels(self.me);
+        let told = self.me.call(Op::Check, "", &Ask::Label(self.id, labels.clone())).await;
+        self.labels = matches!(told.got, Ok(Got::Ordered)).then_some(labels);
+    }
+
+    /// What a fair call was granted goes where its policy says.
+    fn fits(&self, answer: &Answer) {
+        let (Ok(Got::Grants(grants)), Some(labels)) = (&answer.got, &self.labels) else { return };
+        let policies = &self.me.arena.plan.policies;
+        let allows = |key: &Key| policies.of(key.as_str()).place.allows(labels);
+        for (key, _) in grants.iter().filter(|(key, _)| !allows(key)) {
+            let (key, session) = (key.as_str().to_owned(), self.name());
+            self.me.arena.log.push(now(), Event::Misplaced { key, session });
+        }
     }
 
     /// Takes a lease, or some, under it.
@@ -107,8 +161,10 @@ impl Session<'_> {
             me.draw(|chance| (u128::from(chance.next_u64()) << 64 | 1, chance.next_u64()))
         });
         let wait_ms = me.draw(|chance| *chance.pick(&[0, 0, self.ttl_ms / 4]));
+        let mut is_fair = false;
         let (op, name, ask) = if me.per_mille(500) || (self.pool && me.per_mille(600)) {
             let fair = self.pool && me.per_mille(700);
+            is_fair = fair;
             let any = AcquireAny {
                 candidates: if fair { Candidates::Pool("pool".to_owned()) } else { candidates(me) },
                 count: if fair { Count::Fair } else { Count::UpTo(2) },
@@ -130,6 +186,9 @@ impl Session<'_> {
             (Op::Acquire, one.key.as_str().to_owned(), Ask::Acquire(one))
         };
         if let Some(answer) = ask_until_settled(me, op, &name, &ask).await {
+            if is_fair {
+                self.fits(&answer);
+            }
             self.granted(&answer);
         }
     }

@@ -113,6 +113,14 @@ impl Worker {
     }
 
     /// Whether it was told that a newer session of its owner took its place.
+    /// Replaces its labels.
+    pub async fn label(&self, labels: Value) {
+        let url = format!("{}/v1/sessions/{}/heartbeat", self.url, self.id);
+        let body = json!({ "labels": labels });
+        let answer = self.http.post(url).json(&body).send().await.expect("an answer");
+        assert!(answer.status().is_success(), "{answer:?}");
+    }
+
     pub fn is_replaced(&self) -> bool {
         self.replaced.load(Ordering::Acquire)
     }

@@ -100,10 +100,12 @@ fn plan(
         let damping = pool.damping(damping);
         let proposal = pool.propose(here, movable, now, damping);
         pool.note_balance(&proposal, now);
+        let unplaced = pool.note_unplaced(now);
         if let Some(metrics) = table.named(name) {
             metrics.balance(pool.members.len(), proposal.moves, pool.free());
             metrics.guarded(pool.guard().is_some());
             metrics.load_peak(proposal.peak);
+            metrics.unplaced(|why| unplaced.counts.get(&why).copied().unwrap_or(0));
         }
         let watched = watched || upgrades || pool.is_rebalancing(proposal.moves, now);
         let mut orders = pool.paused_orders(here);
@@ -134,7 +136,7 @@ async fn ask(coordinator: &Arc<Coordinator>, name: &str, order: Order, now: Mome
         (None, Some(Said { reason, by, to: Some(to), .. }), _) => {
             (format!("moved to {to}: {reason}"), by)
         }
-        (None, None, Some(shift)) => (format!("load: {shift}"), ACTOR.into()),
+        (None, None, Some(shift)) => (format!("{}: {shift}", shift.reason()), ACTOR.into()),
         (None, None, None) => (BALANCE.to_owned(), ACTOR.into()),
     };
     let answer =

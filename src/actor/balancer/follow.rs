@@ -156,7 +156,12 @@ async fn indexing(coordinator: &Coordinator, name: &str) -> Result<(), StoreErro
     let pools = &coordinator.pools;
     // A resync that begins during this search must not be marked as done at its end.
     let begun = (coordinator.policy_table().version(), pools.misses());
-    pools.begin_indexing(name, coordinator.policy_table().load_tolerance(name));
+    let table = coordinator.policy_table();
+    pools.begin_indexing(
+        name,
+        table.load_tolerance(name),
+        table.places(name, coordinator.protocol),
+    );
     let ranges = coordinator.policy_table().ranges(name, "");
     for range in ranges {
         pages(coordinator, &range, |key, found| {

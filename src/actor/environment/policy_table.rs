@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    lease::{MassFailure, Policies, Policy},
+    lease::{MassFailure, PlaceTable, Policies, Policy, Rules},
     telemetry::PoolMetrics,
 };
 
@@ -66,6 +66,12 @@ impl PolicyTable {
     #[must_use]
     pub fn load_tolerance(&self, pool: &str) -> Option<f64> {
         self.policies.load_tolerance(pool)
+    }
+
+    /// Where the keys of a pool go; `None` if its policies do not say so.
+    #[must_use]
+    pub fn places(&self, pool: &str, rules: Rules) -> Option<PlaceTable> {
+        PlaceTable::of_pool(&self.policies, pool, rules)
     }
 
     /// How long the keys of a member of a pool that went are kept for its owner, in milliseconds.

@@ -2,7 +2,8 @@
 //!
 //! Guarantees: in a frozen pool, a fair call is granted only keys that its owner held last, and those that were handed
 //! over because that was asked for: before the freeze, or by a drain. A member of a cordoned owner is granted no further
-//! key. No fair call is granted a paused key, or one that an order gives to another member. While a guard stands, no member
+//! key. No fair call is granted a paused key, or one that an order gives to another member. An
+//! order gives no key to a member whose labels its policy does not allow. While a guard stands, no member
 //! gets more than the share that it had before.
 //!
 //! Does not guarantee: anything for acquires that name their keys without asking for a share. They do not look at pools.
@@ -114,7 +115,8 @@ impl Pool {
         }
         let takers = self.takers();
         let given = ordered.into_iter().filter_map(|(key, to)| {
-            let (digest, joined) = *takers.get(to)?;
+            let (digest, joined) =
+                *takers.get(to).filter(|(_, joined)| self.allows(joined, &key))?;
             let held = self.counts.get(&digest).map_or(0, |count| count.held);
             let has_room = || joined.capacity.is_none_or(|most| held < most as usize);
             (self.has(digest, &key) || has_room()).then_some((key, digest))

@@ -9,17 +9,18 @@
 //! Assumes: the supervisor reports every committed change in the order of the feed. A change costs one lookup of a key.
 //! Nothing is kept about keys whose pool no session joined.
 
-mod by_load;
 mod controlled;
 mod fact;
 mod losses;
 mod orders;
+mod placing;
 mod pool;
 mod reading;
 mod returning;
 mod roster;
 mod shares;
 mod state;
+mod unplaced;
 mod upgrading;
 
 use std::{
@@ -41,6 +42,7 @@ pub use self::{
     pool::Joined,
     roster::{Roster, Routed},
     shares::{DryRun, MemberView, Order, PoolView, Share},
+    unplaced::UnplacedKeys,
 };
 use crate::{
     actor::{
@@ -267,10 +269,10 @@ impl Pools {
         (places > 0).then_some(Reservation { pools: self, name, digest, named, places, taking })
     }
 
-    /// Those of the named keys that no member has taken yet.
+    /// Those of the named keys that no member has taken yet and that this one may have.
     #[must_use]
-    pub fn unclaimed(&self, name: &str, named: &[Key]) -> Vec<Key> {
-        self.state().pools.get(name).map(|pool| pool.unclaimed(named)).unwrap_or_default()
+    pub fn unclaimed(&self, name: &str, digest: Nonce, named: &[Key]) -> Vec<Key> {
+        self.state().pools.get(name).map(|pool| pool.unclaimed(digest, named)).unwrap_or_default()
     }
 
     /// Reserves places beyond a member's share, for keys that only this member names. `None` if it may have none.
@@ -326,7 +328,10 @@ impl Pools {
             return pool.others(digest);
         }
         let others = |key: &&Key| {
-            !pool.is_free(key) && !pool.has(digest, key) && pool.is_open_to_shares(key)
+            !pool.is_free(key)
+                && !pool.has(digest, key)
+                && pool.is_open_to_shares(key)
+                && pool.may_have(digest, key)
         };
         named.iter().filter(others).cloned().collect()
     }
@@ -439,7 +444,7 @@ impl Reservation<'_> {
             let fits = |pool: &mut Pool| {
                 pool.opened() == opened
                     && pool.fits(self.digest, self.named)
-                    && self.taking == pool.can_take(self.named)
+                    && self.taking == pool.can_take(self.digest, self.named)
             };
             self.pools.change(self.name, fits).unwrap_or(false)
         };

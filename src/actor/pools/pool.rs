@@ -10,7 +10,10 @@ use crate::{
     actor::runtime::watch,
     clock::{HashMap, HashSet},
     lease::{
-        Announced, Key, Moment, Nonce, Owner, PoolControls, Token, balance::Standing, load::Load,
+        Announced, Key, Moment, Nonce, Owner, PlaceTable, PoolControls, Token,
+        balance::Standing,
+        load::{Carrier, Load},
+        sites::Sites,
     },
 };
 
@@ -106,9 +109,15 @@ pub struct Pool {
     pub targets: Option<HashMap<Nonce, usize>>,
     /// How far loads may be from their mean, as a part of it, where leases move by load.
     pub by_load: Option<f64>,
+    /// What the policies say about where keys go; `None` if they go anywhere.
+    pub table: Option<Arc<PlaceTable>>,
+    /// Where it is known for which member each key is: the members with these keys, and which keys each may have.
+    pub seated: Option<Box<(Vec<Carrier>, Sites)>>,
+    /// Since when keys cannot be placed because no member can take them.
+    pub unplaced_since: Option<Moment>,
     /// The last known load of each key that a member reported.
     pub loads: HashMap<Key, Load>,
-    /// Where leases move by load: the member that each key without one is for.
+    /// Where that is known: the member that each key without one is for.
     pub placed: HashMap<Key, Nonce>,
     /// Whether each member takes the leases that it should have.
     pub standings: HashMap<Nonce, Standing>,
@@ -143,6 +152,9 @@ impl Default for Pool {
             indexed: watch::Sender::new(false),
             targets: None,
             by_load: None,
+            table: None,
+            seated: None,
+            unplaced_since: None,
             loads: HashMap::default(),
             placed: HashMap::default(),
             standings: HashMap::default(),
@@ -267,6 +279,8 @@ impl Pool {
             return Vec::new();
         }
         let owner = joined.owner.clone();
+        let labels = self.members.get(&digest).map(|before| &before.announced.labels);
+        let is_relabelled = labels.is_some_and(|labels| *labels != joined.announced.labels);
         self.note_loads(digest, &joined.announced);
         let before = self.members.insert(digest, joined);
         if before.is_some_and(|before| self.members[&digest].differs_in_load_only(&before)) {
@@ -275,7 +289,12 @@ impl Pool {
         }
         // The next plan says whether this is so. Until then, no key goes to an old version.
         self.is_mixed |= self.mixed_since.is_none() && self.has_versions();
-        self.moved();
+        if is_relabelled {
+            // Calls that wait for keys which it may not have any more leave their queues.
+            self.reopen();
+        } else {
+            self.moved();
+        }
         self.replaced_of(&owner)
     }
 
@@ -299,11 +318,12 @@ impl Pool {
         self.indexed.send_replace(false);
     }
 
-    /// `by_load`: how far loads may be from their mean, if leases move by load.
-    pub fn begin_indexing(&mut self, by_load: Option<f64>) {
+    /// `by_load`: how far loads may be from their mean, if leases move by load. `table`: where keys go, if policies say so.
+    pub fn begin_indexing(&mut self, by_load: Option<f64>, table: Option<PlaceTable>) {
         self.indexing += 1;
-        if by_load != self.by_load {
-            (self.by_load, self.placed) = (by_load, HashMap::default());
+        if by_load != self.by_load || table.as_ref() != self.table.as_deref() {
+            (self.by_load, self.table) = (by_load, table.map(Arc::new));
+            self.placed = HashMap::default();
             self.reopen();
         }
     }
@@ -346,7 +366,7 @@ impl Pool {
 
     /// The keys that others than this session hold and that the session may be granted.
     pub fn others(&self, digest: Nonce) -> Vec<Key> {
-        self.find(|_, fact| fact.is_of_another(digest))
+        self.find(|key, fact| fact.is_of_another(digest) && self.may_have(digest, key))
     }
 
     /// The keys that others than this session hold and were asked for, and that the session may be granted.
@@ -387,7 +407,7 @@ impl Pool {
             if let By::Session(digest) = place.fact.by {
                 self.counts.entry(digest).or_default().asked += 1;
             }
-            if self.by_load.is_some() {
+            if self.places_keys() {
                 self.moved();
             }
         }

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     clock::HashSet,
-    lease::{Key, Moment, Nonce, Record, Revision, Token},
+    lease::{Key, Moment, Nonce, PlaceTable, Record, Revision, Token},
 };
 
 impl Pools {
@@ -99,9 +99,14 @@ impl Pools {
     }
 
     /// A search for every key of a pool begins.
-    /// `by_load`: how far loads may be from their mean, if leases move by load.
-    pub(in crate::actor) fn begin_indexing(&self, name: &str, by_load: Option<f64>) {
-        self.change(name, |pool| pool.begin_indexing(by_load));
+    /// `by_load`: how far loads may be from their mean, if leases move by load. `table`: where keys go, if policies say so.
+    pub(in crate::actor) fn begin_indexing(
+        &self,
+        name: &str,
+        by_load: Option<f64>,
+        table: Option<PlaceTable>,
+    ) {
+        self.change(name, |pool| pool.begin_indexing(by_load, table));
     }
 
     /// The members of the pools whose leases move by load, with the tolerance of each pool.
@@ -120,8 +125,7 @@ impl Pools {
         is_here: impl Fn(Nonce) -> bool,
     ) -> Vec<Nonce> {
         let state = self.state();
-        let changing =
-            state.pools.values().filter(|pool| pool.by_load.is_some() || pool.has_labels());
+        let changing = state.pools.values().filter(|pool| pool.places_keys() || pool.has_labels());
         let members = changing.flat_map(|pool| pool.members.keys().copied());
         members.filter(|digest| !is_here(*digest)).collect()
     }

@@ -5,13 +5,14 @@ use std::{borrow::Cow, fmt, time::Duration};
 use super::{
     fact::By,
     pool::{Count, Joined, Place, Pool},
+    unplaced::UnplacedKeys,
 };
 use crate::{
     clock::{Chance, HashMap},
     lease::{
         Guard, Key, Moment, Nonce, Owner,
         balance::{Damping, Member, Plan, Standing, UNTAKEN, Unheld, band, choose, plan, targets},
-        load::Gain,
+        load::{Gain, Why},
         reports::in_units,
     },
 };
@@ -68,22 +69,44 @@ pub struct PoolView {
     pub rebalancing: bool,
     /// How much the most loaded member carries, as a part of the mean, where leases move by load.
     pub peak: Option<f64>,
+    /// The keys that have no member to go to.
+    pub unplaced: UnplacedKeys,
+    /// Since when there have been some that no member can take.
+    pub unplaced_since: Option<Moment>,
 }
 
-/// Why a lease moves by load.
+/// Why a lease moves to a certain member.
 #[derive(Clone, Debug)]
 pub struct Shift {
     /// The owner and the weight of the member that has it.
     pub from: (Owner, u32),
     /// The owner and the weight of the member that is to get it.
     pub to: (Owner, u32),
-    /// What is gained.
-    pub gain: Gain,
+    /// Why it moves.
+    pub why: Why,
+    /// The reason as a sentence, unless it is a load.
+    pub detail: String,
+}
+
+impl Shift {
+    /// The reason in a word.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self.why {
+            Why::Load(_) => "load",
+            Why::Number(_) => "surplus",
+            Why::Require { .. } => "require",
+            Why::Prefer { .. } => "prefer",
+            Why::Spread { .. } => "spread",
+        }
+    }
 }
 
 impl fmt::Display for Shift {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Gain { load, from, to, gain, limit } = self.gain;
+        let Why::Load(Gain { load, from, to, gain, limit }) = self.why else {
+            return f.write_str(&self.detail);
+        };
         let named = |(owner, weight): &(Owner, u32)| match weight {
             1 => owner.to_string(),
             weight => format!("{owner} (weight {weight})"),
@@ -105,7 +128,7 @@ pub struct Order {
     pub member: Nonce,
     /// The key.
     pub key: Key,
-    /// Why it moves by load. `None` for a move by number or for a member that leaves.
+    /// Why it moves, where it is known for which member each key is. `None` for another move by number or for a member that leaves.
     pub shift: Option<Box<Shift>>,
 }
 
@@ -175,10 +198,12 @@ impl Pool {
 
     /// Whether a call for these keys, or for all keys if none are named, can take one that is free, or one that opens
     /// without a change of its holder. A member that asks for others only leaves those that are free untaken.
-    pub fn can_take(&self, named: &[Key]) -> bool {
+    pub fn can_take(&self, digest: Nonce, named: &[Key]) -> bool {
         let unheld = |key| {
             let is_unheld = |place: &Place| place.fact.by == By::Nobody;
-            self.keys.get(key).is_some_and(is_unheld) && !self.is_apart(key)
+            self.keys.get(key).is_some_and(is_unheld)
+                && !self.is_apart(key)
+                && self.may_have(digest, key)
         };
         named.is_empty() || named.iter().any(unheld)
     }
@@ -220,14 +245,14 @@ impl Pool {
     }
 
     /// The targets of the pool, with `unseen` more keys.
-    fn targets(&mut self, unseen: usize) -> HashMap<Nonce, usize> {
+    pub fn targets(&mut self, unseen: usize) -> HashMap<Nonce, usize> {
         let compute = |pool: &Self| {
             let members = pool.counted(unseen);
             let held: usize = members.iter().map(|member| member.held).sum();
             let targets = targets(&members, held + pool.free() + unseen);
             members.iter().map(|member| member.id).zip(targets).collect::<HashMap<_, _>>()
         };
-        if self.by_load.is_some() {
+        if self.places_keys() {
             self.assign();
             return self.with_unseen(unseen);
         }
@@ -269,6 +294,7 @@ impl Pool {
         let held = held.saturating_sub(self.held_apart().get(&digest).copied().unwrap_or(0));
         let share = match (&self.targets, unseen) {
             (Some(targets), 0) => targets.get(&digest).copied(),
+            (_, 1..) if self.table.is_some() => self.share_with(digest, named),
             _ => self.targets(unseen).get(&digest).copied(),
         };
         Share { share: share.unwrap_or(0), held }
@@ -277,7 +303,7 @@ impl Pool {
     /// Reserves up to `most` of the places that a member may still fill. Returns how many, and whether the call can take
     /// a key that is free.
     pub fn reserve(&mut self, digest: Nonce, named: &[Key], most: usize) -> (usize, bool) {
-        let taking = self.can_take(named);
+        let taking = self.can_take(digest, named);
         if taking {
             self.asks(digest);
         }
@@ -299,9 +325,12 @@ impl Pool {
         }
     }
 
-    /// Those of these keys that no member has taken yet: the pool's other members do not know them.
-    pub fn unclaimed(&self, named: &[Key]) -> Vec<Key> {
-        let is_unclaimed = |key: &&Key| !self.keys.contains_key(*key) && !self.is_apart(key);
+    /// Those of these keys that no member has taken yet and that this one may have: the pool's other members do not know
+    /// them.
+    pub fn unclaimed(&self, digest: Nonce, named: &[Key]) -> Vec<Key> {
+        let is_unclaimed = |key: &&Key| {
+            !self.keys.contains_key(*key) && !self.is_apart(key) && self.may_have(digest, key)
+        };
         named.iter().filter(is_unclaimed).cloned().collect()
     }
 
@@ -345,8 +374,8 @@ impl Pool {
         now: Moment,
         damping: Damping,
     ) -> Proposal {
-        if let Some(tolerance) = self.by_load {
-            return self.propose_by_load(tolerance, here, movable, now, damping);
+        if self.places_keys() {
+            return self.propose_placed(here, movable, now, damping);
         }
         let plan = self.plan(&here, now, damping);
         let asked = self.members.keys().filter_map(|member| self.counts.get(member));
@@ -445,8 +474,8 @@ impl Pool {
         let targets = self.targets(0);
         let counted = self.counted(0);
         let held: usize = counted.iter().map(|member| member.held).sum();
+        let (carried, unplaced) = (self.carried(), self.unplaced(now));
         let replaced = self.replaced();
-        let carried = self.carried();
         let view = |(digest, joined): (&Nonce, &Joined)| {
             let load = carried.as_ref().and_then(|(loads, _)| loads.get(digest).copied());
             let count = self.counts.get(digest).copied().unwrap_or_default();
@@ -471,6 +500,8 @@ impl Pool {
             guard: self.guard().cloned(),
             rebalancing: self.rebalancing.is_some(),
             peak: carried.as_ref().map(|(_, peak)| *peak),
+            unplaced,
+            unplaced_since: self.unplaced_since,
         }
     }
 }

@@ -23,7 +23,8 @@ impl Pool {
     /// During an upgrade, members of older versions keep what they have and get no more, unless the others have no room
     /// for the rest of the pool's keys.
     pub fn prefer_newest(&self, members: &mut [Member], keys: usize) {
-        if !self.is_mixed {
+        if !self.is_mixed || self.table.is_some() {
+            // Where policies say where keys go, that is looked at for each key.
             return;
         }
         let newest = self.newest_version();
@@ -63,6 +64,6 @@ impl Pool {
     }
 }
 
-fn is_older(joined: &Joined, newest: Option<&str>) -> bool {
+pub fn is_older(joined: &Joined, newest: Option<&str>) -> bool {
     compare_versions(joined.announced.version.as_deref(), newest) == Ordering::Less
 }

@@ -91,6 +91,8 @@ async fn facts(app: &App, caller: &Caller, counted: Option<&CountedKeys>) -> Fac
     pools.retain(|pool| caller.reads_pool(app, &pool.pool));
     let mut frozen = manager.frozen_pools();
     frozen.retain(|(pool, ..)| caller.reads_pool(app, pool));
+    let mut unplaced = manager.unplaced_pools();
+    unplaced.retain(|pool| caller.reads_pool(app, &pool.pool));
     let mut guarded = manager.guarded_pools();
     guarded.retain(|pool| caller.reads_pool(app, &pool.pool));
     let expired = Cause::of_kind(ChangeKind::Expired).index();
@@ -106,6 +108,7 @@ async fn facts(app: &App, caller: &Caller, counted: Option<&CountedKeys>) -> Fac
         pools,
         guarded,
         frozen,
+        unplaced,
         nodes: manager.nodes(),
         shared_addresses: manager.shared_addresses(),
         other_rules: manager.nodes_with_other_rules(),

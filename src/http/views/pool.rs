@@ -4,13 +4,12 @@ use super::session::labels_shown;
 use crate::{
     api::{
         CordonedOwner, OrderedBy, PausedKey, PlannedMove, Pool, PoolGuard, PoolMember, PoolPlan,
-        limits::MAX_PAGE,
+        UnplacedKey, UnplacedKeys, limits::MAX_PAGE,
     },
     clock::rfc3339,
     http::app::App,
-    lease::Said,
-    lease::reports::in_units,
-    manager::{DryRun, MemberView, Order, PoolShown, Share},
+    lease::{Key, Said, Unplaced, reports::in_units},
+    manager::{self, DryRun, MemberView, Order, PoolShown, Share},
 };
 
 impl From<&Said> for OrderedBy {
@@ -20,6 +19,21 @@ impl From<&Said> for OrderedBy {
             reason: said.reason.to_string(),
             at: rfc3339(said.at_ms),
             until: said.until_ms.map(rfc3339),
+        }
+    }
+}
+
+impl From<&manager::UnplacedKeys> for UnplacedKeys {
+    fn from(unplaced: &manager::UnplacedKeys) -> Self {
+        let whys = unplaced.counts.iter();
+        let key = |(key, why): &(Key, Unplaced)| UnplacedKey {
+            key: key.as_str().to_owned(),
+            why: why.as_str().to_owned(),
+        };
+        Self {
+            total: unplaced.total() as u64,
+            whys: whys.map(|(why, count)| (why.as_str().to_owned(), *count as u64)).collect(),
+            keys: unplaced.listed.iter().map(key).collect(),
         }
     }
 }
@@ -72,6 +86,7 @@ impl Pool {
             keys: view.as_ref().map(|view| view.keys as u64),
             free: view.as_ref().map(|view| view.free as u64),
             kept: view.as_ref().map(|view| view.kept as u64),
+            unplaced: view.as_ref().map(|view| (&view.unplaced).into()),
             frozen: controls.frozen.as_ref().map(OrderedBy::from),
             cordoned: cordoned.collect(),
             paused: paused.collect(),
@@ -100,7 +115,7 @@ impl PoolPlan {
             let (reason, detail) = if member.joined.draining {
                 ("drain", format!("{owner} is leaving, and holds {held} leases"))
             } else if let Some(shift) = shift {
-                ("load", shift.to_string())
+                (shift.reason(), shift.to_string())
             } else {
                 ("surplus", format!("{owner} holds {held} leases, and its share is {share}"))
             };

@@ -4,7 +4,8 @@ use std::{cmp::Ordering, collections::BTreeMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{labels::Labels, load::Load};
+use super::load::Load;
+use crate::lease::labels::Labels;
 
 /// The longest version of a member, in bytes.
 pub const MAX_VERSION_BYTES: usize = 64;

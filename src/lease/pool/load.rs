@@ -44,6 +44,8 @@ pub struct Carrier {
 pub struct Homeless<K> {
     /// The key.
     pub key: K,
+    /// Its class: where it may go.
+    pub class: usize,
     /// Its load.
     pub load: Load,
     /// The member that was asked for it.
@@ -83,8 +85,36 @@ pub struct Move<K> {
     pub from: Nonce,
     /// The member that is to get it.
     pub to: Nonce,
-    /// What is gained.
-    pub gain: Gain,
+    /// Why it moves.
+    pub why: Why,
+}
+
+/// Why a lease moves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Why {
+    /// Its member does not meet what its class requires.
+    Require {
+        /// The class.
+        class: usize,
+    },
+    /// A value of the label over which its class is spread has more keys than another one.
+    Spread {
+        /// The class.
+        class: usize,
+        /// The two values.
+        values: [usize; 2],
+        /// How many keys of the class each of them has.
+        keys: [usize; 2],
+    },
+    /// Another member is preferred.
+    Prefer {
+        /// The class.
+        class: usize,
+    },
+    /// The numbers of the leases of the two members differ.
+    Number([usize; 2]),
+    /// Loads become more even.
+    Load(Gain),
 }
 
 /// What a move gains.
@@ -105,17 +135,17 @@ pub struct Gain {
 
 impl Carrier {
     /// Its load for each unit of its weight.
-    fn level(&self) -> f64 {
+    pub(super) fn level(&self) -> f64 {
         self.level_with(0, 0)
     }
 
-    fn level_with(&self, more: Load, less: Load) -> f64 {
+    pub(super) fn level_with(&self, more: Load, less: Load) -> f64 {
         let load = (self.load + u128::from(more)).saturating_sub(less.into());
         load as f64 / f64::from(self.weight.max(1))
     }
 
     /// Whether it may have one more key of this load.
-    fn has_room(&self, load: Load) -> bool {
+    pub(super) fn has_room(&self, load: Load) -> bool {
         !self.draining
             && self.leases < self.capacity
             && self.load < self.most
@@ -123,7 +153,7 @@ impl Carrier {
     }
 
     /// Whether it must take its first key before others are asked for further ones.
-    fn waits(&self) -> bool {
+    pub(super) fn waits(&self) -> bool {
         self.is_new && self.leases > 0
     }
 
@@ -135,45 +165,19 @@ impl Carrier {
     }
 
     /// Whether it carries one key that is too heavy for any member, and little else.
-    fn is_hot(&self, mean: f64, tolerance: f64) -> bool {
+    pub(super) fn is_hot(&self, mean: f64, tolerance: f64) -> bool {
         let rest = self.level_with(0, self.heaviest);
         self.level() - rest >= mean && rest <= tolerance * mean
     }
 
     /// Its place in the order of levels. Levels are not negative, so their bits have their order.
-    fn rank(&self, at: usize) -> Rank {
+    pub(super) fn rank(&self, at: usize) -> Rank {
         (self.level().to_bits(), self.leases, self.id, at)
     }
 }
 
 /// The level of a member, the number of its leases, its session, and its position.
-type Rank = (u64, usize, Nonce, usize);
-
-/// Gives each key to a member: the heaviest key first, to the least loaded member that has room. A key whose former member
-/// comes back to it goes there, if that has room. Returns the keys that found a member, with its position.
-pub fn place<K: Ord>(carriers: &mut [Carrier], mut keys: Vec<Homeless<K>>) -> Vec<(K, usize)> {
-    keys.sort_unstable_by(|a, b| {
-        let first = |key: &Homeless<K>| (key.former.is_none(), Reverse(key.load));
-        first(a).cmp(&first(b)).then_with(|| a.key.cmp(&b.key))
-    });
-    let mut ranks: BTreeSet<_> =
-        carriers.iter().enumerate().map(|(at, carrier)| carrier.rank(at)).collect();
-    let mut placed = Vec::with_capacity(keys.len());
-    for Homeless { key, load, from, former } in keys {
-        let fits = |carrier: &Carrier| {
-            let waits = from.is_some() && carrier.waits();
-            Some(carrier.id) != from && carrier.has_room(load) && !waits
-        };
-        let former = former.and_then(|id| carriers.iter().position(|carrier| carrier.id == id));
-        let least = || ranks.iter().map(|rank| rank.3).find(|at| fits(&carriers[*at]));
-        let Some(at) = former.filter(|at| fits(&carriers[*at])).or_else(least) else { continue };
-        ranks.remove(&carriers[at].rank(at));
-        carriers[at].take(load);
-        ranks.insert(carriers[at].rank(at));
-        placed.push((key, at));
-    }
-    placed
-}
+pub(super) type Rank = (u64, usize, Nonce, usize);
 
 /// The mean of the loads, for each unit of weight, of the members that stay.
 #[must_use]
@@ -208,16 +212,16 @@ pub fn peak(carriers: &[Carrier]) -> f64 {
 }
 
 /// A move that gains less than this part of what its giver gives is not worth it.
-const LEAST_GAIN: f64 = 0.25;
+pub(super) const LEAST_GAIN: f64 = 0.25;
 /// Once leases move, they do until no member is further from the mean than this part of the tolerance.
-const CALM: f64 = 0.5;
+pub(super) const CALM: f64 = 0.5;
 
 /// A pool is active for this time after a lease was granted: its leases then move until they are even. All nodes see that
 /// alike.
 pub const STIRRED: Duration = Duration::from_secs(10);
 
 /// The leases that are to move. `leases` are those that may move, by member. `active`: leases are on their way, or were
-/// granted lately ([`STIRRED`]). The members carry what [`place`] gave them.
+/// granted lately ([`STIRRED`]). The members carry what [`place`](super::sites::place) gave them.
 ///
 /// Each move takes a lease from the most loaded member that has one to give, for the least loaded one with room: the lease
 /// after which the more loaded of the two carries the least. It ends when no member is further from the mean than half of
@@ -248,7 +252,8 @@ pub fn improve<K: Ord + Clone>(
         let (giver, taker) = (&carriers[from], &carriers[to]);
         let limit = (giver.load > giver.most).then_some(giver.most);
         let gain = Gain { load, from: giver.load, to: taker.load, gain: gained / mean, limit };
-        moves.push(Move { key, from: carriers[from].id, to: carriers[to].id, gain });
+        let why = Why::Load(gain);
+        moves.push(Move { key, from: carriers[from].id, to: carriers[to].id, why });
         for at in [from, to] {
             ranks.remove(&carriers[at].rank(at));
         }

@@ -4,14 +4,14 @@ mod announced;
 mod any_of;
 pub mod balance;
 mod controls;
-mod labels;
 pub mod load;
+mod place_table;
 pub mod reports;
+pub mod sites;
+mod unplaced;
 
 pub use announced::{Announced, MAX_ADDRESS_BYTES, MAX_VERSION_BYTES, compare_versions};
 pub use any_of::{CandidateOrder, arrange};
 pub use controls::{Guard, PoolControls, PoolOrder, Said, UnreadableOrders};
-pub use labels::{
-    Labels, MAX_LABEL_NAME_BYTES, MAX_LABEL_VALUE_BYTES, MAX_LABELS, MAX_LABELS_BYTES, ZONE,
-    check_label_name, check_label_value, labels_of,
-};
+pub use place_table::PlaceTable;
+pub use unplaced::Unplaced;

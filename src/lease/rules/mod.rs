@@ -20,6 +20,7 @@
 //! | I4 the stream of changes | `feed` |
 //! | orders for pools | `order` |
 //! | permits | `permit` |
+//! | where keys of pools go | `place` |
 //!
 //! Each rule is a pure function of [`Rules`]: facts in, decision out. The machine and the shell ask these functions, and
 //! nothing else asks about a [`Mutant`].
@@ -34,6 +35,7 @@ mod lock_delay;
 mod mutant;
 mod order;
 mod permit;
+mod place;
 mod principal;
 mod promise;
 mod restart;

@@ -152,6 +152,8 @@ mutants! {
         AnyPermitAwaited,
         /// A call for a list of keys that is refused keeps those that it had taken.
         PartOfAListKept,
+        /// A member is granted a key of its pool whose policy requires labels that it does not have.
+        RequireIgnored,
         /// R7: a node promises before it has registered in the store's own record, so a raise of the epoch does not see
         /// it.
         PromiseUnregistered,

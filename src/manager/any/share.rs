@@ -253,7 +253,7 @@ impl Member<'_> {
     /// this member's share. Members that name other keys, or the pool, do not know these keys. Once they are taken, all
     /// members know them, and the pool distributes them like the others.
     async fn claim(&self, since: &mut Option<Moment>) -> Result<Vec<Unheard>, AcquireError> {
-        let unclaimed = self.pools().unclaimed(self.pool, self.named);
+        let unclaimed = self.pools().unclaimed(self.pool, self.session, self.named);
         if unclaimed.is_empty() {
             *since = None;
             return Ok(Vec::new());

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{super::sections::Limits, policy::Policy};
-use crate::lease::{self, FencePlan, MAX_LOCK_DELAY_MS, Policies, TtlBounds};
+use crate::lease::{self, FencePlan, LabelRule, MAX_LOCK_DELAY_MS, PlaceRule, Policies, TtlBounds};
 
 /// The policies of all keys. Keys without a policy have the bounds of `[limits]`.
 pub(in crate::settings) fn to_lease(policies: &[Policy], limits: &Limits) -> Policies {
@@ -15,6 +15,7 @@ pub(in crate::settings) fn to_lease(policies: &[Policy], limits: &Limits) -> Pol
         fence: fence_plan(policy),
         balance: policy.balance,
         tolerance: policy.tolerance,
+        place: place_rule(policy),
         handover_timeout_ms: millis(policy.handover_timeout),
         rejoin_window_ms: u32::try_from(policy.rejoin_window.as_millis()).unwrap_or(u32::MAX),
         mixed_versions_ms: millis(policy.mixed_versions),
@@ -26,6 +27,17 @@ pub(in crate::settings) fn to_lease(policies: &[Policy], limits: &Limits) -> Pol
     let otherwise =
         lease::Policy { ttl: bounds([limits.ttl_min, limits.ttl_max]), ..Default::default() };
     Policies::new(policies.iter().map(convert).collect(), otherwise)
+}
+
+/// What cannot be read is a fault, and no policy of faulty settings takes effect.
+fn place_rule(policy: &Policy) -> PlaceRule {
+    let read =
+        |rules: &[String]| rules.iter().filter_map(|rule| LabelRule::parse(rule).ok()).collect();
+    PlaceRule {
+        require: read(&policy.require),
+        prefer: read(&policy.prefer),
+        spread: Some(policy.spread.as_str()).filter(|name| !name.is_empty()).map(Into::into),
+    }
 }
 
 fn fence_plan(policy: &Policy) -> Option<Arc<FencePlan>> {

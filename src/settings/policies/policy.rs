@@ -11,8 +11,8 @@ use super::super::{
 };
 use crate::lease::{
     Balance, DEFAULT_HANDOVER_MS, DEFAULT_MASS_FAILURE_PERCENT, DEFAULT_MIXED_VERSIONS_MS,
-    DEFAULT_POOL, FenceWhen, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_PERMITS, OnFenceFailure,
-    Tolerance, is_pool_name,
+    DEFAULT_POOL, FenceWhen, LabelRule, MAX_KEY_BYTES, MAX_LABEL_RULES, MAX_LOCK_DELAY_MS,
+    MAX_PERMITS, OnFenceFailure, Tolerance, check_label_name, is_pool_name,
 };
 
 /// The allowed time for a fence or a hand-over.
@@ -32,7 +32,7 @@ section! {
         /// Required, and unique.
         prefix: String = String::new(), required = true, if too_long;
         /// Pool of the keys. Its name is the label in metrics, listings and events. Several policies may name the same
-        /// pool. 1 to 64 of a-z, 0-9, _ and -. At most 16 pools besides "default", with 91 metric series each.
+        /// pool. 1 to 64 of a-z, 0-9, _ and -. At most 16 pools besides "default", with 101 metric series each.
         pool: String = DEFAULT_POOL.to_owned(), if odd_pool;
         /// Minimum ttl that a caller may request. Omitted: limits.ttl_min applies. A policy may narrow or widen the
         /// limits.
@@ -60,6 +60,15 @@ section! {
         /// For balance = "load": how far the load of a member may be from the mean before leases move. "tight" is 2.5 %,
         /// "default" 10 %, "loose" 40 %. The least of the policies that name the pool applies.
         tolerance: Tolerance = Tolerance::Default;
+        /// Labels that a member must have to be given a key of this policy. Each is NAME=VALUE, NAME!=VALUE, NAME or !NAME; a
+        /// member must meet all. A key whose requirements no member meets stays free.
+        require: Vec<String> = Vec::new(), if odd_requirements;
+        /// Which members come first, in the same forms: of the members that may have a key and have room, those that meet
+        /// the earlier ones.
+        prefer: Vec<String> = Vec::new(), if odd_preferences;
+        /// Name of the label over whose values the keys of this policy are spread evenly. The members without the label
+        /// count as one more value. "" spreads them over nothing.
+        spread: String = String::new(), if odd_spread;
         /// How long a holder that is asked to hand over a lease may take before the lease is revoked. A session that
         /// leaves has the longest timeout of its pool.
         handover_timeout: Duration = Duration::from_millis(DEFAULT_HANDOVER_MS), in TIMEOUTS;
@@ -94,6 +103,28 @@ impl Policy {
     pub(super) fn ttls(&self, limits: &Limits) -> [Duration; 2] {
         [self.ttl_min.unwrap_or(limits.ttl_min), self.ttl_max.unwrap_or(limits.ttl_max)]
     }
+}
+
+fn odd_requirements(policy: &Policy) -> Vec<String> {
+    odd_rules(&policy.require)
+}
+
+fn odd_preferences(policy: &Policy) -> Vec<String> {
+    odd_rules(&policy.prefer)
+}
+
+fn odd_rules(rules: &[String]) -> Vec<String> {
+    let mut found: Vec<String> =
+        rules.iter().filter_map(|rule| LabelRule::parse(rule).err()).collect();
+    if rules.len() > MAX_LABEL_RULES {
+        found.push(format!("has {} entries; at most {MAX_LABEL_RULES} are allowed", rules.len()));
+    }
+    found
+}
+
+fn odd_spread(policy: &Policy) -> Option<String> {
+    let named = Some(&policy.spread).filter(|name| !name.is_empty());
+    named.and_then(|name| check_label_name(name).err())
 }
 
 fn too_long(policy: &Policy) -> Option<String> {

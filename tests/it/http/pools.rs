@@ -335,7 +335,7 @@ async fn pools_are_listed_and_survive_a_restart() {
     let shards_now = json!({
         "pool": "shards", "balance": true, "keys": null, "free": null, "kept": null, "members": [],
         "frozen": null, "cordoned": [], "paused": [], "guard": null, "rebalancing": false,
-        "by_load": false, "load_peak": null,
+        "by_load": false, "load_peak": null, "unplaced": null,
     });
     assert_eq!(pools["pools"][1], shards_now);
     server.get("/v1/pools/none").await.problem(404, "unknown-pool");

@@ -14,6 +14,7 @@ mod loads;
 mod overload;
 pub mod pair;
 mod permits;
+mod places;
 mod policy_keys;
 mod pool_orders;
 mod pools;

@@ -79,6 +79,12 @@ prefix = "permits/"
 permits = 4
 
 [[policy]]
+prefix = "placed/"
+pool = "placed"
+balance = true
+require = ["gpu=true"]
+
+[[policy]]
 prefix = "lazy/"
 pool = "lazy"
 balance = true

@@ -11,7 +11,7 @@ use super::{
 use crate::api::{
     Assignment, BehaviorName, ClosedSession, DrainingSession, HealthCheck, Holdings, Notice,
     OpenedSession, OrderedBy, Pool, PoolMember, PoolPlan, Pools, Route, RouteState, Session,
-    SessionBeat, Sessions,
+    SessionBeat, Sessions, UnplacedKeys,
 };
 
 /// The digest of a session that keeps no lease, and that of shards/17, shards/18 and shards/19 under their tokens.
@@ -163,6 +163,7 @@ fn looks() -> Vec<Call> {
         keys: Some(3),
         free: Some(0),
         kept: Some(0),
+        unplaced: Some(UnplacedKeys::default()),
         members: vec![member_of_pool],
         ..Pool::default()
     };

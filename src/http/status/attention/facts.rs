@@ -7,7 +7,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     api::NodeCounts,
     lease::{Moment, NodeState, Nonce},
-    manager::{FailedFences, FailingCheck, GuardedPool, NodeView, StuckKeys, UnevenPool},
+    manager::{
+        FailedFences, FailingCheck, GuardedPool, NodeView, StuckKeys, UnevenPool, UnplacedPool,
+    },
     store::Health,
     telemetry::{audit::LostLines, recent::SpansSummary},
 };
@@ -28,6 +30,8 @@ pub struct Facts {
     pub pools: Vec<UnevenPool>,
     /// The frozen pools that have keys without an owner: how many, and for how long in milliseconds they are frozen.
     pub frozen: Vec<(Arc<str>, usize, u64)>,
+    /// The pools with keys that no member can take.
+    pub unplaced: Vec<UnplacedPool>,
     /// The pools whose guards against mass failures stand.
     pub guarded: Vec<GuardedPool>,
     pub nodes: Vec<NodeView>,

@@ -6,7 +6,7 @@ use crate::{
     lease::{Key, KeyState, Moment, NodeRecord, NodeState, Nonce, Owner, Token, View},
     manager::{
         FailedFence, FailedFences, FailingCheck, GuardedPool, NodeView, StuckKey, StuckKeys,
-        UnevenPool,
+        UnevenPool, UnplacedPool,
     },
     store::Health,
     telemetry::{audit::LostLines, recent::SpansSummary},
@@ -30,6 +30,7 @@ fn quiet() -> Facts {
         pools: Vec::new(),
         guarded: Vec::new(),
         frozen: Vec::new(),
+        unplaced: Vec::new(),
         nodes: vec![node("http://a", NodeState::Alive, 1)],
         shared_addresses: BTreeSet::new(),
         other_rules: BTreeSet::new(),
@@ -228,6 +229,22 @@ fn a_frozen_pool_with_keys_that_nobody_holds_is_named() {
         (&*one.kind, &*one.severity, one.count, one.for_ms),
         ("pool-frozen", "warning", Some(3), Some(7))
     );
+}
+
+#[test]
+fn keys_that_no_member_can_take_are_named_after_a_while() {
+    let pool = |since| UnplacedPool { pool: "jobs".into(), since, unmet: 2, no_room: 1 };
+    let one = only(&Facts { unplaced: vec![pool(ago(11))], ..quiet() });
+    assert_eq!(
+        (&*one.kind, &*one.severity, one.count, one.for_ms),
+        ("pool-unplaced", "warning", Some(3), Some(11_000))
+    );
+    assert_eq!(
+        one.says,
+        "3 keys of the pool \"jobs\" cannot go to any member: no member has the labels that the policy requires (2); the \
+         members that may have them accept no more (1)"
+    );
+    assert!(attention(&Facts { unplaced: vec![pool(ago(9))], ..quiet() }).0.is_empty());
 }
 
 #[test]

@@ -10,11 +10,13 @@ use crate::{
     api::Attention,
     http::status::quoted::{argument, quoted},
     lease::KeyState,
-    manager::{FailedFence, FailingCheck, GuardedPool, StuckKey, UnevenPool},
+    manager::{FailedFence, FailingCheck, GuardedPool, StuckKey, UnevenPool, UnplacedPool},
 };
 
 /// A pool may be out of balance for this long.
 const UNEVEN: Duration = Duration::from_secs(60);
+/// Keys may have no member to go to for this long: members come one after the other.
+const UNPLACED: Duration = Duration::from_secs(10);
 /// So many keys whose fences failed for one reason have an entry each. More of them have one together.
 const SINGLE: usize = 5;
 
@@ -26,6 +28,8 @@ pub fn attention(facts: &Facts) -> Vec<Attention> {
     found.extend(hidden_stuck(facts));
     found.extend(facts.guarded.iter().map(guarded));
     found.extend(facts.frozen.iter().map(frozen));
+    let unplaced = facts.unplaced.iter().filter(|pool| facts.now.since(pool.since) > UNPLACED);
+    found.extend(unplaced.map(|pool| without_member(facts, pool)));
     let uneven = facts.pools.iter().filter(|pool| facts.now.since(pool.since) > UNEVEN);
     found.extend(uneven.map(|pool| out_of_balance(facts, pool)));
     found.extend(facts.checks.0.iter().map(|one| check(facts, one)));
@@ -177,6 +181,29 @@ fn frozen((pool, free, for_ms): &(Arc<str>, usize, u64)) -> Attention {
         for_ms: Some(*for_ms),
         ..of_store("pool-frozen", WARNING, says)
     }
+}
+
+fn without_member(
+    facts: &Facts,
+    UnplacedPool { pool, since, unmet, no_room }: &UnplacedPool,
+) -> Attention {
+    let all = unmet + no_room;
+    let mut whys = Vec::new();
+    if *unmet > 0 {
+        whys.push(format!("no member has the labels that the policy requires ({unmet})"));
+    }
+    if *no_room > 0 {
+        whys.push(format!("the members that may have them accept no more ({no_room})"));
+    }
+    let keys = count(all, "key", "keys");
+    let says = format!("{keys} of the pool {pool:?} cannot go to any member: {}", whys.join("; "));
+    let entry = Attention {
+        help: Some(format!("tenure pools {}", argument(pool))),
+        pool: Some(pool.to_string()),
+        count: Some(all as u64),
+        ..of_store("pool-unplaced", WARNING, says)
+    };
+    facts.since(*since, entry)
 }
 
 fn out_of_balance(

@@ -14,8 +14,9 @@ use tenure::{
     clock::Chance,
     lease::{
         Key, Moment, Nonce,
-        load::{Carrier, Homeless, Leased, Load, LoadRule, STIRRED, improve, place},
+        load::{Carrier, Homeless, Leased, Load, LoadRule, STIRRED, Why, improve},
         reports::{Reports, in_units, load_of},
+        sites::{Sites, place},
     },
 };
 
@@ -191,11 +192,11 @@ impl World {
                 }
                 by => {
                     let from = by.map(|by| Nonce(by as u128));
-                    homeless.push(Homeless { key: at, load, from, former: None });
+                    homeless.push(Homeless { key: at, class: 0, load, from, former: None });
                 }
             }
         }
-        let placed = place(&mut carriers, homeless);
+        let placed = place(&mut carriers, &mut Sites::anywhere(self.members.len()), homeless);
         (carriers, placed)
     }
 
@@ -267,7 +268,8 @@ impl World {
             let moves = improve(&mut carriers, &mut leases, rule, active, now(self.round));
             for its in moves {
                 let from = usize::try_from(its.from.0).expect("small");
-                assert!(its.gain.gain > 0.0 && its.from != its.to, "{its:?}");
+                let Why::Load(gain) = its.why else { panic!("{its:?}") };
+                assert!(gain.gain > 0.0 && its.from != its.to, "{its:?}");
                 if from % NODES == node {
                     self.ask(its.key);
                 }

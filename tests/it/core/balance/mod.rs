@@ -2,6 +2,7 @@
 
 mod load;
 mod pool;
+mod sites;
 mod standing;
 
 use pool::{DAMPING, Planner, Pool};

@@ -25,6 +25,7 @@ export function headline(status) {
 const WHERE = {
   "pool-frozen": () => ["Pools", link("pools")],
   "pool-guarded": () => ["Pools", link("pools")],
+  "pool-unplaced": () => ["Pools", link("pools")],
   "pool-uneven": () => ["Pools", link("pools")],
   "node-dead": () => ["Nodes", link("nodes")],
   "rules-differ": () => ["Nodes", link("nodes")],

@@ -49,6 +49,14 @@ function member(one, widest, mean) {
     h("span", { class: "quiet" }, mean !== null && `${count(one.held, "lease", "leases")} · `, `weight ${grouped(one.weight)}`, one.capacity !== null && ` · at most ${grouped(one.capacity)}`, one.load_limit !== null && ` · load at most ${load(one.load_limit)}`, one.version !== null && ` · version ${one.version}`, ...Object.entries(one.labels).map(([name, value]) => ` · ${name}=${value}`), one.address && ` · serves at ${one.address}`, one.node && ` · ${host(one.node)}`, " ", states));
 }
 
+/** Why keys have no member to go to. */
+const WHYS = {
+  require: "no member has the labels that their policy requires", capacity: "members have as many leases as they accept",
+  "load-limit": "members accept no more load", "set-aside": "the members with room ask for none", cordoned: "members are cordoned",
+  guard: "members get no more than their former shares", frozen: "the pool is frozen", paused: "they are paused",
+  kept: "they are kept for their last owners", "no-member": "nobody takes leases",
+};
+
 const OF_POOLS = Object.keys(ORDERS).filter((one) => one.startsWith("pool-"));
 
 /** What keeps the keys of a pool from moving as they otherwise would, each with its author and reason. */
@@ -58,6 +66,7 @@ function heldBack(one) {
     one.frozen && `Frozen, ${said(one.frozen)}`,
     one.guard && `It lost many of its ${grouped(one.guard.members)} members at once. The others get no more than their former shares, until fewer than ${grouped(one.guard.least)} are missing.`,
     one.rebalancing && "It is being rebalanced.",
+    one.unplaced?.total > 0 && `${count(one.unplaced.total, "key has", "keys have")} no member to go to: ${Object.entries(one.unplaced.whys).map(([why, number]) => `${WHYS[why] ?? why} (${grouped(number)})`).join(", ")}; first ${one.unplaced.keys[0].key}`,
     ...one.cordoned.slice(0, MOST).map((each) => `${each.owner} is cordoned, ${said(each)}`),
     ...one.paused.slice(0, MOST).map((each) => `${each.key} ${each.to ? `goes to ${each.to} only` : "is paused"}, ${said(each)}`),
   ].filter(Boolean);

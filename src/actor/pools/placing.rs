@@ -1,9 +1,11 @@
-//! Pools whose leases move by load.
+//! Pools where it is known for which member each key without one is: those whose leases move by load, and those whose
+//! policies say where keys go.
 //!
-//! Guarantees: while it is known for which member a key without one is, no other is granted it. All nodes compute that
-//! from the same loads: those that are stored.
+//! Guarantees: while it is known for which member a key without one is, no other is granted it by a fair call. No member is
+//! granted a key by a fair call whose policy its labels do not meet. All nodes compute the same from what is stored: loads
+//! and labels.
 //!
-//! Does not guarantee: that all nodes have read the same loads. A key for which two nodes name two members goes to the
+//! Does not guarantee: that all nodes have read the same loads and labels. A key for which two nodes name two members goes to the
 //! first that takes it. If neither does, a member that takes nothing is set aside as in any pool.
 
 use std::time::Duration;
@@ -12,14 +14,16 @@ use super::{
     fact::By,
     pool::{Joined, Place, Pool},
     shares::{Order, Proposal, Shift},
+    upgrading::is_older,
 };
 use crate::{
     clock::HashMap,
     lease::{
         Announced, Key, Moment, Nonce, Owner,
-        balance::Damping,
-        load::{Carrier, Homeless, Leased, Load, LoadRule, Move, STIRRED, improve, peak, place},
+        balance::{self, Damping},
+        load::{Carrier, Homeless, Leased, Load, LoadRule, Move, STIRRED, Why, improve, peak},
         reports::load_of,
+        sites::{self, ByClass, Sites, place},
     },
 };
 
@@ -31,6 +35,8 @@ const IDLE: Load = 10;
 const AT_ONCE: usize = 16;
 /// How many moves are planned ahead, to tell how uneven the pool is.
 const MOST_MOVES: usize = 1_000;
+/// How far the numbers of the leases of two members may be from their mean, as a part of it, where they do not move by load.
+const BY_NUMBER: f64 = 0.05;
 /// The part of its tolerance to which a pool is balanced by order.
 const EXACT: f64 = 0.25;
 
@@ -43,9 +49,10 @@ struct Usual {
     least: Load,
 }
 
-/// A pool by load.
+/// A pool whose keys are placed.
 struct Weighed {
     carriers: Vec<Carrier>,
+    sites: Sites,
     by_member: HashMap<Nonce, usize>,
     placed: Vec<(Key, usize)>,
     /// The loads of what each member holds, with what it was asked for, as they were reported.
@@ -86,7 +93,31 @@ impl Pool {
     }
 
     fn load_of(&self, key: &Key, usual: Usual) -> Load {
+        if self.by_load.is_none() {
+            return load_of(1.0);
+        }
         self.loads.get(key).map_or(usual.load, |load| (*load).max(usual.least))
+    }
+
+    /// Whether it is known for which member each key without one is.
+    pub fn places_keys(&self) -> bool {
+        self.by_load.is_some() || self.table.is_some()
+    }
+
+    fn class_of(&self, key: &Key) -> usize {
+        self.table.as_ref().map_or(0, |table| table.class_of(key.as_str()))
+    }
+
+    /// Whether the labels of a member meet what the policy of a key requires.
+    pub fn allows(&self, joined: &Joined, key: &Key) -> bool {
+        let labels = &joined.announced.labels;
+        self.table.as_ref().is_none_or(|table| table.allows(key.as_str(), labels))
+    }
+
+    /// Whether the labels of a session meet what the policy of a key requires.
+    pub fn may_have(&self, digest: Nonce, key: &Key) -> bool {
+        let allows = |joined| self.allows(joined, key);
+        self.table.is_none() || self.members.get(&digest).is_some_and(allows)
     }
 
     /// Whether a key that changed its holder went where it was placed, so that all else stays as it was.
@@ -103,25 +134,38 @@ impl Pool {
 
     /// Whether a key without a member is for this one.
     pub fn is_for(&self, digest: Nonce, key: &Key) -> bool {
-        self.by_load.is_none()
-            || self.placed.get(key) == Some(&digest)
-            || !self.keys.contains_key(key)
+        let is_new = || !self.keys.contains_key(key) && self.may_have(digest, key);
+        !self.places_keys() || self.placed.get(key) == Some(&digest) || is_new()
     }
 
     /// Gives the keys without a member to members, unless that is done.
     pub fn assign(&mut self) {
-        if self.targets.is_none() && self.by_load.is_some() {
-            let weighed = self.weigh();
-            let targets = weighed.carriers.iter().map(|carrier| (carrier.id, carrier.leases));
-            self.targets = Some(targets.collect());
-            let id = |at: usize| weighed.carriers[at].id;
-            self.placed = weighed.placed.into_iter().map(|(key, at)| (key, id(at))).collect();
+        if self.targets.is_none() && self.places_keys() {
+            let Weighed { carriers, sites, placed, .. } = self.weigh();
+            self.targets =
+                Some(carriers.iter().map(|carrier| (carrier.id, carrier.leases)).collect());
+            self.placed = placed.into_iter().map(|(key, at)| (key, carriers[at].id)).collect();
+            self.seated = Some(Box::new((carriers, sites)));
         }
     }
 
-    /// Gives them anew, by the loads that are known now.
+    /// The share of a member where these keys, which were never granted, are placed too.
+    pub fn share_with(&mut self, digest: Nonce, named: &[Key]) -> Option<usize> {
+        self.assign();
+        let (mut carriers, mut sites) = *self.seated.clone()?;
+        let at = carriers.iter().position(|carrier| carrier.id == digest)?;
+        let (usual, new) = (self.usual_load(), self.unclaimed(digest, named));
+        let homeless = |key: Key| {
+            let (class, load) = (self.class_of(&key), self.load_of(&key, usual));
+            Homeless { key, class, load, from: None, former: None }
+        };
+        place(&mut carriers, &mut sites, new.into_iter().map(homeless).collect());
+        Some(carriers[at].leases)
+    }
+
+    /// Gives them anew, by the loads and labels that are known now.
     pub fn assign_again(&mut self) {
-        if self.by_load.is_none() || self.placed.is_empty() && self.unheld_keys == 0 {
+        if !self.places_keys() || self.placed.is_empty() && self.unheld_keys == 0 {
             return;
         }
         let before = std::mem::take(&mut self.placed);
@@ -143,7 +187,7 @@ impl Pool {
                 id: member.id,
                 weight: member.weight,
                 load: 0,
-                most: joined(member.id).announced.load_limit.map_or(u128::MAX, u128::from),
+                most: self.most_of(joined(member.id)),
                 leases: 0,
                 heaviest: 0,
                 capacity: member.capacity,
@@ -157,18 +201,28 @@ impl Pool {
             let newest = || by_member.get(replaced.get(&digest)?);
             by_member.get(&digest).or_else(newest).copied()
         };
-        let comes_back = |member: &&crate::lease::balance::Member| {
-            joined(member.id).returns.is_some() && !member.draining
-        };
+        let comes_back =
+            |member: &&balance::Member| joined(member.id).returns.is_some() && !member.draining;
         let owners: HashMap<&Owner, Nonce> = members
             .iter()
             .filter(comes_back)
             .map(|member| (&joined(member.id).owner, member.id))
             .collect();
+        let mut sites = match &self.table {
+            None => Sites::anywhere(members.len()),
+            Some(table) => {
+                let newest = self.newest_version().filter(|_| self.is_mixed);
+                let of = |member: &balance::Member| {
+                    let joined = joined(member.id);
+                    (&joined.announced.labels, newest.is_some() && is_older(joined, newest))
+                };
+                Sites::of(table, members.iter().map(of))
+            }
+        };
         let (mut held, mut on_the_way) = (vec![0; members.len()], 0);
         let mut homeless = Vec::new();
         for (key, place) in &self.keys {
-            let load = self.load_of(key, usual);
+            let (class, load) = (self.class_of(key), self.load_of(key, usual));
             let from = match place.fact.by {
                 By::Other => continue,
                 By::Nobody => None,
@@ -179,6 +233,7 @@ impl Pool {
                     let carrier = &mut carriers[at];
                     if !place.fact.asked && !carrier.draining {
                         carrier.take(load);
+                        sites.add(class, at);
                         continue;
                     }
                     on_the_way += usize::from(!carrier.draining);
@@ -189,7 +244,7 @@ impl Pool {
             let former = owner.and_then(|owner| owners.get(owner).copied());
             let is_open = former.is_some() || from.is_some() || self.is_open_to_shares(key);
             if is_open && !self.is_apart(key) {
-                homeless.push(Homeless { key: key.clone(), load, from, former });
+                homeless.push(Homeless { key: key.clone(), class, load, from, former });
             }
         }
         for carrier in &mut carriers {
@@ -198,8 +253,14 @@ impl Pool {
                 carrier.capacity = carrier.leases;
             }
         }
-        let placed = place(&mut carriers, homeless);
-        Weighed { carriers, by_member, placed, held, on_the_way }
+        let placed = place(&mut carriers, &mut sites, homeless);
+        Weighed { carriers, sites, by_member, placed, held, on_the_way }
+    }
+
+    /// The highest load that a member accepts.
+    fn most_of(&self, joined: &Joined) -> u128 {
+        let limit = joined.announced.load_limit.filter(|_| self.by_load.is_some());
+        limit.map_or(u128::MAX, u128::from)
     }
 
     /// What each member carries, and how much the most loaded one does, as a part of the mean. `None` for a pool whose
@@ -212,18 +273,17 @@ impl Pool {
     }
 
     /// The leases that members must be asked for now.
-    pub fn propose_by_load(
+    pub fn propose_placed(
         &self,
-        tolerance: f64,
         here: impl Fn(Nonce) -> bool,
         movable: impl Fn(&Key) -> bool,
         now: Moment,
         damping: Damping,
     ) -> Proposal {
-        let Weighed { mut carriers, by_member, on_the_way, .. } = self.weigh();
-        let peak = Some(peak(&carriers));
+        let Weighed { carriers, sites, by_member, on_the_way, .. } = self.weigh();
+        let peak = self.by_load.map(|_| peak(&carriers));
         let mut orders = Vec::new();
-        let mut leases: Vec<Vec<Leased<&Key>>> = vec![Vec::new(); carriers.len()];
+        let mut leases: ByClass<&Key> = vec![vec![Vec::new(); sites.classes()]; carriers.len()];
         let (usual, mut leaving) = (self.usual_load(), 0);
         for (key, Place { fact, since, was_moved, .. }) in &self.keys {
             let By::Session(digest) = fact.by else { continue };
@@ -237,7 +297,7 @@ impl Pool {
                 let load = self.load_of(key, usual);
                 let rests =
                     if *was_moved { Duration::ZERO } else { damping.min_age * (COOLDOWN - 1) };
-                leases[at].push(Leased { key, load, since: *since - rests });
+                leases[at][self.class_of(key)].push(Leased { key, load, since: *since - rests });
             } else if here(digest) {
                 orders.push(Order { member: digest, key: key.clone(), shift: None });
             }
@@ -248,40 +308,93 @@ impl Pool {
             let is_stirred = |place: &Place| place.fact.asked || now.since(place.since) < STIRRED;
             let active = self.keys.values().any(is_stirred);
             let at_once = if damping.is_exact { usize::MAX } else { AT_ONCE };
+            let tolerance = self.by_load.unwrap_or(BY_NUMBER);
             let rule = LoadRule {
                 tolerance: if damping.is_exact { tolerance * EXACT } else { tolerance },
                 at_once: at_once.saturating_sub(on_the_way),
                 cooldown: damping.min_age * COOLDOWN,
             };
             let all = LoadRule { at_once: MOST_MOVES, cooldown: Duration::ZERO, ..rule };
-            moves += improve(&mut carriers.clone(), &mut leases.clone(), all, active, now).len();
-            let shifts = improve(&mut carriers, &mut leases, rule, active, now);
+            let moving =
+                |rule: LoadRule| self.moving(&carriers, &sites, &leases, rule, active, now);
+            moves += moving(all).len();
+            let shifts = moving(rule);
             is_uneven |= !shifts.is_empty();
-            let member = |digest| {
-                let Joined { owner, weight, .. } = &self.members[&digest];
-                (owner.clone(), *weight)
-            };
             let order = |shift: Move<&Key>| {
-                let (from, to, gain) = (member(shift.from), member(shift.to), shift.gain);
                 let (member, key) = (shift.from, shift.key.clone());
-                Order { member, key, shift: Some(Box::new(Shift { from, to, gain })) }
+                Order { member, key, shift: Some(Box::new(self.shift(&shift, &sites))) }
             };
             orders.extend(shifts.into_iter().filter(|shift| here(shift.from)).map(order));
         }
         let asks = moves;
         Proposal { moves, asks, orders, is_uneven, peak }
     }
+
+    fn moving<'a>(
+        &self,
+        carriers: &[Carrier],
+        sites: &Sites,
+        leases: &ByClass<&'a Key>,
+        rule: LoadRule,
+        active: bool,
+        now: Moment,
+    ) -> Vec<Move<&'a Key>> {
+        let mut carriers = carriers.to_vec();
+        if self.table.is_some() {
+            let (mut sites, by_load) = (sites.clone(), self.by_load.is_some());
+            let leases = leases.clone();
+            return sites::improve(&mut carriers, &mut sites, leases, (rule, by_load), active, now);
+        }
+        let mut leases: Vec<_> = leases.iter().map(|of_member| of_member[0].clone()).collect();
+        improve(&mut carriers, &mut leases, rule, active, now)
+    }
+
+    /// The move as it is told to operators.
+    fn shift(&self, shift: &Move<&Key>, sites: &Sites) -> Shift {
+        let member = |digest| {
+            let Joined { owner, weight, .. } = &self.members[&digest];
+            (owner.clone(), *weight)
+        };
+        let (from, to) = (member(shift.from), member(shift.to));
+        let rule = |class: usize| self.table.as_ref().map(|table| &table.rules()[class]);
+        let detail = match shift.why {
+            Why::Load(_) => String::new(),
+            Why::Number([has, gets]) => format!("{} holds {has} leases, {} {gets}", from.0, to.0),
+            Why::Require { class } => {
+                let labels = &self.members[&shift.from].announced.labels;
+                let missing = rule(class).map(|rule| rule.missing(labels)).unwrap_or_default();
+                format!("{} does not meet {missing}, {} does", from.0, to.0)
+            }
+            Why::Prefer { class } => {
+                let labels = &self.members[&shift.to].announced.labels;
+                let met = rule(class).map(|rule| rule.met(labels)).unwrap_or_default();
+                format!("{} is preferred to {}: it meets {met}", to.0, from.0)
+            }
+            Why::Spread { class, values, keys } => {
+                let name = rule(class).and_then(|rule| rule.spread.as_deref()).unwrap_or_default();
+                let shown = values.map(|value| match sites.value(class, value) {
+                    "" => format!("members without {name}"),
+                    value => format!("{name}={value}"),
+                });
+                format!("{} have {} of these keys, {} {}", shown[0], keys[0], shown[1], keys[1])
+            }
+        };
+        Shift { from, to, why: shift.why, detail }
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::{collections::BTreeMap, sync::Arc};
 
     use super::*;
     use crate::{
         actor::pools::fact::{Cooling, Fact},
         clock::{Clock, SystemClock},
-        lease::{Epoch, Revision, Token},
+        lease::{
+            Epoch, LabelRule, Labels, PlaceRule, PlaceTable, Policies, Policy, Revision, Rules,
+            Token,
+        },
     };
 
     const MIN_AGE: Damping =
@@ -300,7 +413,7 @@ mod tests {
     /// A pool whose keys have loads by the law of Zipf, and are spread by their number.
     fn zipf(keys: usize, members: usize) -> Pool {
         let mut pool = Pool::default();
-        pool.begin_indexing(Some(0.1));
+        pool.begin_indexing(Some(0.1), None);
         (0..members)
             .for_each(|at| drop(pool.join(Nonce(at as u128), joined(at, Announced::default()))));
         for at in 0..keys {
@@ -321,11 +434,86 @@ mod tests {
         let now = Moment::ZERO + Duration::from_secs(100);
         let clock = SystemClock::new();
         let start = clock.now();
-        let proposal = pool.propose_by_load(0.1, |_| true, |_| true, now, MIN_AGE);
+        let proposal = pool.propose_placed(|_| true, |_| true, now, MIN_AGE);
         let took = clock.now().since(start);
         println!("{} moves of 100 000 keys and 1 000 members planned in {took:?}", proposal.moves);
         assert!(proposal.orders.len() == AT_ONCE && proposal.moves > 500, "{}", proposal.moves);
         assert!(took < Duration::from_secs(2), "{took:?}");
+    }
+
+    /// Where policies say where keys go: half of the keys go to half of the members, spread over ten zones.
+    fn placed(keys: usize, members: usize) -> Pool {
+        let rule = |text| LabelRule::parse(text).expect("a rule");
+        let policy = |prefix: &str, place| Policy {
+            prefix: prefix.into(),
+            pool: "p".into(),
+            place,
+            ..Policy::default()
+        };
+        let (require, prefer) = ([rule("gpu")].into(), [rule("disk=ssd")].into());
+        let place = PlaceRule { require, prefer, spread: Some("zone".into()) };
+        let policies = vec![policy("k/", PlaceRule::default()), policy("k/1", place)];
+        let policies = Arc::new(Policies::new(policies, Policy::default()));
+        let mut pool = Pool::default();
+        pool.begin_indexing(None, PlaceTable::of_pool(&policies, "p", Rules::default()));
+        for at in 0..members {
+            let mut labels = Labels::from([("zone".into(), format!("{}", at % 10).into())]);
+            if at % 2 == 0 {
+                labels.insert("gpu".into(), "1".into());
+            }
+            if at % 3 == 0 {
+                labels.insert("disk".into(), "ssd".into());
+            }
+            pool.join(Nonce(at as u128), joined(at, Announced { labels, ..Announced::default() }));
+        }
+        for at in 0..keys {
+            let token = Token::of(Epoch(1), Revision(1));
+            let (asked, shut, cooling) = (false, false, Cooling::Over);
+            let fact = Fact { by: By::Nobody, token, seq: 1, asked, shut, cooling };
+            pool.learn(&key(at), fact, None, Moment::ZERO);
+        }
+        pool
+    }
+
+    /// What it costs to give all keys to members, and to plan once they hold them.
+    #[test]
+    fn many_keys_find_their_members_in_a_second_or_so() {
+        let mut pool = placed(100_000, 1_000);
+        let clock = SystemClock::new();
+        let start = clock.now();
+        pool.assign();
+        let took = clock.now().since(start);
+        println!("100 000 free keys were given to 1 000 members in {took:?}");
+        assert_eq!((pool.placed.len(), pool.unplaced(Moment::ZERO).total()), (100_000, 0));
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        for (key, to) in pool.placed.clone() {
+            assert!(pool.may_have(to, &key) && pool.is_for(to, &key), "{key}");
+            let token = Token::of(Epoch(1), Revision(2));
+            pool.granted(&key, to, token, Moment::ZERO);
+        }
+        let now = Moment::ZERO + Duration::from_secs(100);
+        let start = clock.now();
+        let proposal = pool.propose_placed(|_| true, |_| true, now, MIN_AGE);
+        let took = clock.now().since(start);
+        println!("a plan of 100 000 keys and 1 000 members took {took:?}");
+        assert_eq!(
+            (proposal.moves, proposal.orders.len()),
+            (0, 0),
+            "they are where they are to be"
+        );
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        // The labels of a tenth of the members change: what they may not have moves, a few at a time.
+        for at in (0..1_000).step_by(10) {
+            pool.join(Nonce(at as u128), joined(at, Announced::default()));
+        }
+        let start = clock.now();
+        let proposal = pool.propose_placed(|_| true, |_| true, now, MIN_AGE);
+        let took = clock.now().since(start);
+        println!("{} moves planned in {took:?}", proposal.moves);
+        assert_eq!(proposal.orders.len(), AT_ONCE);
+        assert!(took < Duration::from_secs(10), "{took:?}");
+        let of_order = |order: &Order| order.shift.as_deref().expect("it is known").reason();
+        assert!(proposal.orders.iter().all(|order| of_order(order) == "require"));
     }
 
     #[test]
@@ -347,7 +535,7 @@ mod tests {
     #[test]
     fn free_keys_go_to_a_member_that_raises_its_limit() {
         let mut pool = Pool::default();
-        pool.begin_indexing(Some(0.1));
+        pool.begin_indexing(Some(0.1), None);
         let limited = |load_limit| joined(0, Announced { load_limit, ..Announced::default() });
         pool.join(Nonce(0), limited(Some(0)));
         let (by, token) = (By::Nobody, Token::of(Epoch(1), Revision(1)));

@@ -1,0 +1,157 @@
+//! The keys of a pool that have no member to go to, and why.
+
+use std::collections::BTreeMap;
+
+use super::{
+    fact::By,
+    pool::{Joined, Place, Pool},
+};
+use crate::{
+    clock::HashSet,
+    lease::{Key, Moment, Nonce, Owner, Unplaced},
+};
+
+/// How many of them are listed.
+const LISTED: usize = 100;
+
+/// The keys of a pool that have no member to go to.
+#[derive(Clone, Debug, Default)]
+pub struct UnplacedKeys {
+    /// How many there are, by reason.
+    pub counts: BTreeMap<Unplaced, usize>,
+    /// The first of them, in the order of their names.
+    pub listed: Vec<(Key, Unplaced)>,
+}
+
+impl UnplacedKeys {
+    /// How many there are.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.counts.values().sum()
+    }
+
+    fn add(&mut self, why: Unplaced, key: &Key) {
+        *self.counts.entry(why).or_default() += 1;
+        self.listed.push((key.clone(), why));
+        if self.listed.len() == 2 * LISTED {
+            self.trim();
+        }
+    }
+
+    fn trim(&mut self) {
+        self.listed.sort_unstable();
+        self.listed.truncate(LISTED);
+    }
+}
+
+/// A member that stays, how many leases it is to have, and whether it may have a key.
+type Candidate<'a> = (Nonce, &'a Joined, usize, bool);
+
+/// Whether a member may have a key as far as one reason goes.
+type Step<'a> = (Unplaced, &'a dyn Fn(&Candidate<'_>) -> bool);
+
+impl Pool {
+    /// The keys that have no member to go to. It looks at the keys only while some are free.
+    pub fn unplaced(&mut self, now: Moment) -> UnplacedKeys {
+        let mut found = UnplacedKeys::default();
+        if self.unheld_keys == 0 {
+            return found;
+        }
+        let targets = self.targets(0);
+        let replaced = self.replaced();
+        let present = || self.present(&replaced).filter(|(_, joined)| !joined.draining);
+        let owners: HashSet<&Owner> = present().map(|(_, joined)| &joined.owner).collect();
+        let given = self.given();
+        let mut open: Vec<&Key> = Vec::new();
+        for (key, place) in self.keys.iter().filter(|(_, place)| place.fact.by == By::Nobody) {
+            if given.contains_key(key) {
+                continue;
+            }
+            match self.held_back(key, place, &owners, now) {
+                Some(why) => found.add(why, key),
+                None if self.places_keys() && self.placed.contains_key(key) => {}
+                None => open.push(key),
+            }
+        }
+        let leases = |digest: &Nonce| targets.get(digest).copied().unwrap_or(0);
+        if self.places_keys() {
+            for key in open {
+                let candidates = present().map(|(digest, joined)| {
+                    (*digest, joined, leases(digest), self.allows(joined, key))
+                });
+                found.add(self.why(candidates.collect()), key);
+            }
+        } else {
+            let held = |digest: &Nonce| self.counts.get(digest).map_or(0, |count| count.held);
+            let short = |digest: &Nonce| leases(digest).saturating_sub(held(digest));
+            let places: usize = targets.keys().map(short).sum();
+            let lacking = open.len().saturating_sub(places);
+            if lacking > 0 {
+                let candidates = present().map(|(digest, joined)| {
+                    (*digest, joined, leases(digest).max(held(digest)), true)
+                });
+                let why = self.why(candidates.collect());
+                open.sort_unstable();
+                open.into_iter().rev().take(lacking).for_each(|key| found.add(why, key));
+            }
+        }
+        found.trim();
+        found
+    }
+
+    /// Notes since when keys cannot be placed because no member can take them.
+    pub fn note_unplaced(&mut self, now: Moment) -> UnplacedKeys {
+        let unplaced = self.unplaced(now);
+        let needs = unplaced.counts.keys().any(|why| why.needs_members());
+        self.unplaced_since = needs.then(|| self.unplaced_since.unwrap_or(now));
+        unplaced
+    }
+
+    /// What keeps a key from all members, or from all but some.
+    fn held_back(
+        &self,
+        key: &Key,
+        place: &Place,
+        owners: &HashSet<&Owner>,
+        now: Moment,
+    ) -> Option<Unplaced> {
+        let former = place.owner.as_deref().is_some_and(|owner| owners.contains(owner));
+        if self.controls.paused(key).is_some_and(|said| said.to.is_none()) {
+            Some(Unplaced::Paused)
+        } else if former {
+            None
+        } else if place.is_kept(now) {
+            Some(Unplaced::Kept)
+        } else if !self.is_open_to_shares(key) {
+            Some(Unplaced::Frozen)
+        } else {
+            None
+        }
+    }
+
+    /// Why none of these members is to have a key.
+    fn why(&self, candidates: Vec<Candidate<'_>>) -> Unplaced {
+        if candidates.is_empty() {
+            return Unplaced::NoMember;
+        }
+        let mut left = candidates;
+        let steps: [Step<'_>; 5] = [
+            (Unplaced::Require, &|(.., allowed)| *allowed),
+            (Unplaced::Cordoned, &|(_, joined, ..)| !self.controls.is_cordoned(&joined.owner)),
+            (Unplaced::Capacity, &|(_, joined, leases, _)| {
+                joined.capacity.is_none_or(|most| *leases < most as usize)
+            }),
+            (Unplaced::SetAside, &|(digest, ..)| !self.is_aside(*digest)),
+            (Unplaced::Guard, &|(_, joined, leases, _)| {
+                self.guard().is_none_or(|guard| *leases < guard.share(joined.weight))
+            }),
+        ];
+        for (why, goes_on) in steps {
+            left.retain(|candidate| goes_on(candidate));
+            if left.is_empty() {
+                return why;
+            }
+        }
+        if self.by_load.is_some() { Unplaced::LoadLimit } else { Unplaced::Capacity }
+    }
+}
