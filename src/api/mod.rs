@@ -80,7 +80,7 @@ pub use notice::Notice;
 pub use order::AnyOrder;
 pub use pool::{
     CordonedOwner, OrderedBy, PausedKey, PlannedMove, Pool, PoolGuard, PoolMember, PoolPlan, Pools,
-    UnplacedKey, UnplacedKeys,
+    UnplacedKey, UnplacedKeys, WarmingKey,
 };
 pub use problem::Code;
 #[cfg(feature = "server")]

@@ -23,6 +23,23 @@ pub enum Notice {
         /// Milliseconds until the lease is revoked instead.
         deadline_ms: u64,
     },
+    /// The member is to prepare for this key: it is to have it next. It does not have it yet.
+    HandoverPrepare {
+        /// The key.
+        key: String,
+        /// The token of the tenure that will be handed over.
+        token: u64,
+        /// The value of the key when this began; null if it had none, or if `prepared` is true.
+        value: Option<String>,
+        /// The owner that holds the key.
+        from: String,
+        /// Where that owner serves its keys; null if it did not say.
+        address: Option<String>,
+        /// Milliseconds until the holder is asked to hand over, whether or not the member is prepared.
+        deadline_ms: u64,
+        /// Whether the member said that it is prepared. The notice stands until it has the key, or is to have it no more.
+        prepared: bool,
+    },
     /// The holder must hand over all leases of the session.
     Draining {
         /// Milliseconds until the session is revoked, with the leases that it still keeps.

@@ -44,6 +44,28 @@ pub struct PausedKey {
     pub ordered: OrderedBy,
 }
 
+/// A key that one member holds and another one prepares for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct WarmingKey {
+    /// The key.
+    pub key: String,
+    /// The owner that holds it; null if that member is gone.
+    #[serde(default)]
+    pub from: Option<String>,
+    /// The owner that prepares for it; null if that member is gone.
+    #[serde(default)]
+    pub to: Option<String>,
+    /// The digest of the session that prepares for it.
+    pub session: String,
+    /// When the preparation began, by the clock of the coordinator that ordered it, in RFC 3339 form.
+    pub since: String,
+    /// Whether the member said that it is prepared.
+    pub prepared: bool,
+    /// Whether the holder was asked to hand the key over.
+    pub requested: bool,
+}
+
 /// A guard against a mass failure: the pool lost many members at once, and the others get no more than their former
 /// shares.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,6 +217,10 @@ pub struct Pool {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub paused: Vec<PausedKey>,
+    /// The keys that members prepare for before planned moves, in the order of their names.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub warming: Vec<WarmingKey>,
     /// The guard against a mass failure. Null if none stands.
     #[serde(default)]
     pub guard: Option<PoolGuard>,

@@ -168,7 +168,7 @@ pub struct SessionAlive {
 /// A notice to the holder of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// `revoked`, `handover-requested`, `draining` or `replaced`. Later versions may add more.
+    /// `revoked`, `handover-requested`, `handover-prepare`, `draining` or `replaced`. Later versions may add more.
     #[serde(rename = "type")]
     pub kind: String,
     /// The key of the lease that the notice is about; `None` if it is about all leases.
@@ -177,9 +177,22 @@ pub struct Notice {
     /// The token of the tenure that the notice is about.
     #[serde(default)]
     pub token: Option<u64>,
-    /// Milliseconds until the lease or the session is revoked, if the notice is a request to hand over.
+    /// Milliseconds until the lease or the session is revoked, if the notice is a request to hand over; until the holder
+    /// is asked, if it is one to prepare.
     #[serde(default)]
     pub deadline_ms: Option<u64>,
+    /// The value of the key to prepare for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The owner that holds the key to prepare for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Where that owner serves its keys.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Whether the session said that it is prepared for the key.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prepared: bool,
 }
 
 /// One page of a list of sessions.

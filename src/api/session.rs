@@ -155,6 +155,10 @@ pub struct BeatBody {
     /// True: the member takes leases from now on. A member that is ready stays so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
+    /// Keys that a notice `handover-prepare` names and that the member is prepared to take over, at most 256. Repeat them
+    /// until the notice says `prepared`. Keys that it does not name are passed over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prepared: Option<Vec<String>>,
     /// The load of leases that the session holds, by key, in any unit: from 0 to 1 000 000 000. It counts in a pool with
     /// `balance = "load"`. A key that the session does not hold is passed over. A load counts until it is reported again,
     /// or removed with null. All loads of a session may take up 14 KiB.
@@ -209,6 +213,11 @@ pub struct DrainingSession {
     pub draining: bool,
     /// Milliseconds until the session is revoked, with the leases that it still keeps.
     pub deadline_ms: u64,
+    /// Milliseconds in which notices `handover-requested` ask for the leases one by one, once other members are prepared
+    /// for them. After that, a notice `draining` asks for all that are left. 0 if all must be handed over now.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub warm_ms: u64,
 }
 
 /// Answer of `DELETE /v1/sessions/{id}`.

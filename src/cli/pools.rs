@@ -7,7 +7,7 @@ use super::{
     output::{dash, shown, talk, yes},
     pool::held_back,
 };
-use crate::client::{PlannedMove, Pool, PoolMember, PoolPlan};
+use crate::client::{PlannedMove, Pool, PoolMember, PoolPlan, WarmingKey};
 
 const POOLS: [&str; 7] = ["POOL", "BALANCE", "KEYS", "FREE", "KEPT", "MEMBERS", "ORDERS"];
 const MEMBERS: [&str; 12] = [
@@ -50,6 +50,7 @@ impl PoolsArgs {
             let pool = context.client.pool(pool).await?;
             context.output.list("members", &pool, &pool.members, &MEMBERS, member)?;
             held_back(&pool).iter().for_each(|line| talk(line));
+            pool.warming.iter().for_each(|warming| talk(&prepares(warming)));
             if let Some(peak) = pool.load_peak {
                 talk(&format!("the most loaded member carries {:.0} % of the mean", 100.0 * peak));
             }
@@ -59,6 +60,19 @@ impl PoolsArgs {
         }
         Ok(Exit::Done)
     }
+}
+
+/// Who prepares for a key, in a sentence.
+fn prepares(warming: &WarmingKey) -> String {
+    let named = |owner: &Option<String>| shown(owner.as_deref().unwrap_or("a member that is gone"));
+    let WarmingKey { key, from, to, since, prepared, requested, .. } = warming;
+    let how = match (prepared, requested) {
+        (_, true) => "it was asked to hand it over",
+        (true, false) => "all is prepared",
+        (false, false) => "not prepared yet",
+    };
+    let (key, from, to) = (shown(key), named(from), named(to));
+    format!("{to} prepares for {key}, which {from} holds, since {since}: {how}")
 }
 
 fn planned(planned: &PlannedMove) -> Vec<String> {
@@ -105,6 +119,7 @@ fn orders(pool: &Pool) -> String {
         pool.rebalancing.then(|| "rebalancing".to_owned()),
         counted(pool.cordoned.len(), "cordoned"),
         counted(pool.paused.len(), "paused"),
+        counted(pool.warming.len(), "warming"),
     ];
     let all: Vec<String> = all.into_iter().flatten().collect();
     if all.is_empty() { dash() } else { all.join(", ") }

@@ -123,7 +123,7 @@ pub use crate::api::{
     Holdings, KeyCounts, Measured, Node, NodeCounts, NodeStatus, Nodes, OrderedBy, PastTenure,
     PausedKey, PlannedMove, Pool, PoolAction, PoolGuard, PoolMember, PoolOrderBody, PoolPlan,
     Pools, Released, RouteState, Series, SeriesPoint, Spans, Status, StoreStatus, Top, TopRow,
-    UnplacedKey, UnplacedKeys,
+    UnplacedKey, UnplacedKeys, WarmingKey,
     reading::{
         Alive, Check, Grant, Grants, History, LeaseView, Leases, Notice, Opened, Problem,
         Readiness, SessionAlive, SessionView, Sessions,

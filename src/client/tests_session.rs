@@ -34,6 +34,7 @@ async fn a_notice_of_an_earlier_tenure_does_not_end_the_present_one() {
             key: Some("k".to_owned()),
             token: Some(token),
             deadline_ms: None,
+            ..Notice::default()
         }],
     };
     let lease = take(7);

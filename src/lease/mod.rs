@@ -58,13 +58,14 @@ pub use message::{
 pub use place_rule::{LabelRule, MAX_LABEL_RULES, PlaceRule};
 pub use policy::{
     Balance, DEFAULT_HANDOVER_MS, DEFAULT_MASS_FAILURE_PERCENT, DEFAULT_MIXED_VERSIONS_MS,
-    DEFAULT_POOL, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, MAX_PERMITS, MassFailure, Named,
-    OnFenceFailure, Policies, Policy, Tolerance, TtlBounds,
+    DEFAULT_POOL, DEFAULT_WARMUPS, FencePlan, FenceWhen, MAX_LOCK_DELAY_MS, MAX_PERMITS,
+    MAX_WARMUPS, MassFailure, Named, OnFenceFailure, Policies, Policy, Tolerance, TtlBounds,
+    Warmups,
 };
 pub use pool::{
-    Announced, CandidateOrder, Guard, MAX_ADDRESS_BYTES, MAX_VERSION_BYTES, PlaceTable,
-    PoolControls, PoolOrder, Said, Unplaced, UnreadableOrders, arrange, balance, compare_versions,
-    load, reports, sites,
+    Announced, CandidateOrder, Guard, MAX_ADDRESS_BYTES, MAX_VERSION_BYTES, MAX_WARMING_BYTES,
+    PlaceTable, PoolControls, PoolOrder, Said, Unplaced, UnreadableOrders, Warm, WarmStep, Warming,
+    arrange, balance, compare_versions, load, reports, sites,
 };
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,

@@ -10,6 +10,10 @@ pub const DEFAULT_POOL: &str = "default";
 pub const DEFAULT_HANDOVER_MS: u64 = 30_000;
 /// The longest time for which members of two versions are told apart, in milliseconds, where no policy says otherwise.
 pub const DEFAULT_MIXED_VERSIONS_MS: u64 = 600_000;
+/// How many members of a pool may prepare for keys at once, where no policy says otherwise.
+pub const DEFAULT_WARMUPS: u32 = 8;
+/// The most that a policy may allow.
+pub const MAX_WARMUPS: u32 = 32;
 /// How many of the members of a pool must be lost for a mass failure, in percent, where no policy says otherwise.
 pub const DEFAULT_MASS_FAILURE_PERCENT: u32 = 30;
 /// The longest lock-delay, in milliseconds.
@@ -40,6 +44,10 @@ pub struct Policy {
     pub place: PlaceRule,
     /// The time that a holder has to hand over, in milliseconds.
     pub handover_timeout_ms: u64,
+    /// The time that the next holder has to prepare before a planned move, in milliseconds; 0 if it does not prepare.
+    pub warmup_timeout_ms: u64,
+    /// How many members of its pool may prepare for keys at once.
+    pub warmups: u32,
     /// How long the keys of a member of its pool that went without a drain are kept for the member's owner, in
     /// milliseconds.
     pub rejoin_window_ms: u32,
@@ -127,6 +135,15 @@ impl Tolerance {
             Self::Loose => 0.4,
         }
     }
+}
+
+/// How the members of a pool prepare for keys before planned moves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Warmups {
+    /// How long a member may take for a key, in milliseconds.
+    pub timeout_ms: u64,
+    /// How many keys may be prepared for at once.
+    pub most: usize,
 }
 
 /// What counts as a mass failure of a pool.
@@ -238,8 +255,26 @@ impl Policies {
         by_load.map(|policy| policy.tolerance.part()).min_by(f64::total_cmp)
     }
 
+    /// How the members of a pool prepare for keys before planned moves: the longest time and the lowest number of its
+    /// policies. `None` if they do not.
+    #[must_use]
+    pub fn warmups(&self, pool: &str) -> Option<Warmups> {
+        let warm = || self.of_pool(pool).filter(|policy| policy.warmup_timeout_ms > 0);
+        let timeout_ms = warm().map(|policy| policy.warmup_timeout_ms).max()?;
+        let most = warm().map(|policy| policy.warmups).min()? as usize;
+        Some(Warmups { timeout_ms, most })
+    }
+
     /// The time that a member of a pool has to hand everything over, in milliseconds: the longest for any key of the
-    /// pool.
+    /// pool, after the time in which others prepare for its keys.
+    #[must_use]
+    pub fn drain_ms(&self, pool: Option<&str>) -> u64 {
+        let warm = pool.and_then(|pool| self.warmups(pool));
+        self.handover_ms(pool) + warm.map_or(0, |warm| warm.timeout_ms)
+    }
+
+    /// The time that a member of a pool has to hand everything over once it is asked for that, in milliseconds: the
+    /// longest for any key of the pool.
     #[must_use]
     pub fn handover_ms(&self, pool: Option<&str>) -> u64 {
         let of_pool = pool.into_iter().flat_map(|pool| self.of_pool(pool));
@@ -304,6 +339,8 @@ impl Default for Policy {
             tolerance: Tolerance::Default,
             place: PlaceRule::default(),
             handover_timeout_ms: DEFAULT_HANDOVER_MS,
+            warmup_timeout_ms: 0,
+            warmups: DEFAULT_WARMUPS,
             rejoin_window_ms: 0,
             mixed_versions_ms: DEFAULT_MIXED_VERSIONS_MS,
             mass_failure_within_ms: 0,

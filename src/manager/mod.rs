@@ -47,8 +47,8 @@ use tokio::sync::Semaphore;
 pub use crate::actor::watch;
 pub use crate::actor::{
     Arbiters, Asked, BusEvent, Decided, DryRun, FailingCheck, Limits, MemberView, NodeView, Order,
-    Published, Roster, Routed, Share, Subscriber, Target, TooManySubscribers, UnplacedKeys,
-    claim_this_thread,
+    Preparation, Published, Roster, Routed, Share, Subscriber, Target, TooManySubscribers,
+    UnplacedKeys, claim_this_thread,
 };
 pub use acquire::AcquireOne;
 pub(crate) use admin::MAX_REASON_BYTES;

@@ -14,7 +14,10 @@ use super::{
     AdminError, Asked, CallError, HolderError, Invalid, MAX_REASON_BYTES, MAX_VALUE_BYTES, Manager,
     admin::check_text, error::AcquireError,
 };
-use crate::lease::{Acquire, Key, Moment, Owner, PoolControls, PoolOrder, Release, Said, Token};
+use crate::{
+    actor::WarmSteps,
+    lease::{Acquire, Key, Moment, Owner, PoolControls, PoolOrder, Release, Said, Token},
+};
 
 /// How long a node that died while it stored an order keeps others from storing theirs.
 const TTL_MS: u64 = 5_000;
@@ -22,6 +25,10 @@ const TTL_MS: u64 = 5_000;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The pause before guards that could not be stored are tried again.
 const PAUSE: Duration = Duration::from_secs(1);
+/// How often it is looked whether preparations are over.
+const LOOK: Duration = Duration::from_millis(500);
+/// The pause before preparations that could not be stored are tried again: another node may be storing its own.
+const AGAIN: Duration = Duration::from_millis(10);
 /// Who orders guards, and why.
 const GUARDIAN: &str = "tenure";
 const GUARDED: &str = "the pool lost many members at once";
@@ -129,6 +136,55 @@ impl Manager {
                 tokio::time::sleep(PAUSE).await;
             }
         }
+    }
+
+    /// Stores the preparations of members for planned moves, until the coordinator accepts no more work. Never returns.
+    pub(super) async fn keep_warmups(self: Arc<Self>) {
+        tokio::select! {
+            () = self.drained() => std::future::pending().await,
+            () = self.warm_pools() => {}
+        }
+    }
+
+    async fn warm_pools(&self) {
+        let pools = &self.coordinator.pools;
+        loop {
+            tokio::select! {
+                () = pools.warm_steps_due() => {}
+                () = tokio::time::sleep(LOOK), if pools.is_warming() => {}
+            }
+            while !self.store_warmups().await {
+                tokio::time::sleep(AGAIN).await;
+            }
+        }
+    }
+
+    /// Stores what changed of preparations. Returns whether that succeeded for all pools.
+    async fn store_warmups(&self) -> bool {
+        let coordinator = &self.coordinator;
+        let (now, at_ms) = (self.now(), coordinator.clock.wall_ms());
+        let table = coordinator.policy_table();
+        let here = |digest| coordinator.sessions.get(digest).is_some();
+        let steps = coordinator.pools.warm_steps(here, |pool| table.warmups(pool), now, at_ms);
+        let stored = steps.into_iter().map(async |(pool, WarmSteps { steps, cancelled })| {
+            let order = PoolOrder::Warm(steps);
+            let said = Said { by: GUARDIAN.into(), at_ms, ..Said::default() };
+            match self.store_order(&pool, &order, &said, now + PATIENCE, now.into()).await {
+                Ok(Some((stored, controls))) => {
+                    if let Some(metrics) = table.named(&pool) {
+                        metrics.warmups.cancelled(cancelled);
+                    }
+                    coordinator.pools.obey(&pool, (stored, true), controls, (self.now(), at_ms));
+                    true
+                }
+                Ok(None) => false,
+                Err(error) => {
+                    tracing::debug!(pool = &*pool, %error, "cannot store preparations; retrying");
+                    false
+                }
+            }
+        });
+        join_all(stored).await.into_iter().all(|stored| stored)
     }
 
     /// Stores each guard that must be stored. Returns whether that succeeded for all pools.

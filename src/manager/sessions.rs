@@ -8,10 +8,10 @@ use super::{
     error::{CallError, Invalid, SessionError},
 };
 use crate::{
-    actor::{Asked, Session, ask_to_drain, write_announced},
+    actor::{Asked, Preparation, Session, ask_to_drain, write_announced},
     lease::{
         Acquire, Announced, Answer, Heartbeat, Holdings, Key, KeyState, Labels, Lost, Nonce, Owner,
-        Release, SessionId, SessionSpec, Token, View,
+        Release, SessionId, SessionSpec, Token, View, Warmups,
     },
     store::Pages,
 };
@@ -71,6 +71,8 @@ pub struct Asks {
     pub all: Option<u64>,
     /// A newer session of its owner is the member of its pool, and takes its leases.
     pub replaced: bool,
+    /// The keys that it is to prepare for.
+    pub prepare: Vec<Preparation>,
 }
 
 impl Manager {
@@ -238,11 +240,52 @@ impl Manager {
         let left = |key: &Key| handovers.left_ms(key, now).unwrap_or(0);
         let replaced = session.was_replaced() && self.coordinator.pools.is_replaced(session.digest);
         let all = session.drained_by().is_some().then(|| left(&Key::of_session(session.digest)));
+        let all = all.filter(|left_ms| !self.is_asked_one_by_one(session, *left_ms));
+        let pool = session.spec.pool.as_deref();
+        let warmups = pool.and_then(|pool| self.coordinator.policy_table().warmups(pool));
+        let prepare = pool.zip(warmups).map(|(pool, Warmups { timeout_ms, .. })| {
+            self.coordinator.pools.preparations(pool, session.digest, timeout_ms, now)
+        });
         let ask = |(key, token): (Key, Token)| {
             let left = left(&key);
             (key, token, left)
         };
-        Asks { leases: session.asked().into_iter().map(ask).collect(), all, replaced }
+        let leases = session.asked().into_iter().map(ask).collect();
+        Asks { leases, all, replaced, prepare: prepare.unwrap_or_default() }
+    }
+
+    /// Whether a session that leaves hands its leases over one by one, because other members prepare for them first.
+    fn is_asked_one_by_one(&self, session: &Session, left_ms: u64) -> bool {
+        let Some(pool) = session.spec.pool.as_deref() else { return false };
+        let policies = &self.coordinator.node_context().policies;
+        policies.warmups(pool).is_some()
+            && left_ms > policies.handover_ms(Some(pool))
+            && self.coordinator.pools.holds_unasked(pool, session.digest)
+    }
+
+    /// How long a session that leaves within `left_ms` is asked for its leases one by one, in milliseconds.
+    #[must_use]
+    pub fn warm_ms(&self, id: SessionId, left_ms: u64) -> u64 {
+        let session = self.coordinator.sessions.get(id.digest);
+        let Some(session) = session.filter(|it| self.is_asked_one_by_one(it, left_ms)) else {
+            return 0;
+        };
+        let policies = &self.coordinator.node_context().policies;
+        left_ms.saturating_sub(policies.handover_ms(session.spec.pool.as_deref()))
+    }
+
+    /// Notes that a member of a pool is prepared for these keys. Those that it was not asked to prepare for do not count.
+    ///
+    /// # Errors
+    /// [`Invalid`] if the session joined no pool.
+    pub fn note_prepared(&self, id: SessionId, keys: &[Key]) -> Result<(), Invalid> {
+        let Some(session) = self.coordinator.sessions.get(id.digest) else { return Ok(()) };
+        let Some(pool) = session.spec.pool.as_deref() else {
+            let detail = "needs a session that joined a pool".to_owned();
+            return Err(Invalid { field: "prepared", detail });
+        };
+        self.coordinator.pools.prepared(pool, id.digest, keys);
+        Ok(())
     }
 
     /// Drains a session: asks it, in its owner's name, to hand over all its leases, and grants it nothing more of its
@@ -265,7 +308,7 @@ impl Manager {
         }
         let of_session = Key::of_session(id.digest);
         let left = self.coordinator.sessions.handovers.left_ms(&of_session, self.now());
-        Ok(left.unwrap_or_else(|| self.coordinator.node_context().policies.handover_ms(pool)))
+        Ok(left.unwrap_or_else(|| self.coordinator.node_context().policies.drain_ms(pool)))
     }
 
     pub(super) async fn ask_to_drain(

@@ -48,7 +48,7 @@ fn the_commented_policy_has_the_defaults(path: &Path) {
     assert_eq!(most, Some(limits.keys));
     let expected = Policy { ttl_min, ttl_max, keys: most, ..Policy::default() };
     assert_eq!(loaded.settings.policies, [expected]);
-    assert_eq!(keys.len(), 23);
+    assert_eq!(keys.len(), 25);
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub struct PoolMetrics {
     transfers: Counter,
     /// The outcomes of requests to hand over.
     pub handovers: HandoverMetrics,
+    /// The outcomes of preparations.
+    pub warmups: WarmupMetrics,
     /// Leases that are held now.
     pub held: Gauge,
     /// Sessions that are members of the pool.
@@ -41,6 +43,32 @@ pub struct HandoverMetrics {
     pub handed_over: Counter,
     /// The holder did neither in time, and the lease was revoked.
     pub timed_out: Counter,
+}
+
+/// Handles to the counters of preparations for planned moves.
+pub struct WarmupMetrics {
+    ready: Counter,
+    timed_out: Counter,
+    cancelled: Counter,
+}
+
+impl WarmupMetrics {
+    fn register(pool: &impl Fn() -> String) -> Self {
+        let [ready, timed_out, cancelled] = ["ready", "timed-out", "cancelled"].map(
+            |outcome| counter!("tenure_pool_warmups_total", "pool" => pool(), "outcome" => outcome),
+        );
+        Self { ready, timed_out, cancelled }
+    }
+
+    /// Records that a holder is asked because the next one is prepared, or because its time is over.
+    pub fn over(&self, ready: bool) {
+        if ready { &self.ready } else { &self.timed_out }.increment(1);
+    }
+
+    /// Records preparations that ended before a holder was asked.
+    pub fn cancelled(&self, count: u64) {
+        self.cancelled.increment(count);
+    }
 }
 
 impl HandoverMetrics {
@@ -80,6 +108,7 @@ impl PoolMetrics {
             }),
             transfers: counter!("tenure_lease_transfers_total", "pool" => pool()),
             handovers: HandoverMetrics::register(&pool),
+            warmups: WarmupMetrics::register(&pool),
             held: gauge!("tenure_leases_held", "pool" => pool()),
             sessions: gauge!("tenure_sessions", "pool" => pool()),
             waiters: gauge!("tenure_lease_waiters", "pool" => pool()),

@@ -87,6 +87,11 @@ pub const TABLE: &[Series] = &[
         &["pool", "outcome"],
         "Requests to hand over a lease, by outcome: the holder was asked, it complied, or the lease was revoked.",
     ),
+    counter(
+        "tenure_pool_warmups_total",
+        &["pool", "outcome"],
+        "Preparations of members for planned moves, by outcome: the member was prepared, its time was over, or the move was called off.",
+    ),
     gauge(
         "tenure_leases_held",
         &["pool"],

@@ -2,12 +2,12 @@
 //! for, another one asks for its fair share.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use crate::support::http;
@@ -15,6 +15,17 @@ use serde_json::{Value, json};
 
 /// How often a worker sends its heartbeat.
 const BEAT: Duration = Duration::from_millis(100);
+
+/// What a worker prepares for.
+#[derive(Default)]
+struct Warm {
+    /// How long that takes; `None` if it never answers.
+    takes: Option<Duration>,
+    /// When it was first asked to prepare for each key and token, and when it said that it is prepared.
+    asked: BTreeMap<(String, u64), (Instant, Option<Instant>)>,
+    /// The keys that it waits for.
+    waits: BTreeSet<(String, u64)>,
+}
 
 /// What a worker has: token and lease id by key.
 type Held = BTreeMap<String, (u64, String)>;
@@ -27,6 +38,7 @@ pub struct Worker {
     held: Arc<Mutex<Held>>,
     replaced: Arc<AtomicBool>,
     loads: Arc<Mutex<BTreeMap<String, f64>>>,
+    warm: Arc<Mutex<Warm>>,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
@@ -45,6 +57,7 @@ struct Hand {
     held: Arc<Mutex<Held>>,
     replaced: Arc<AtomicBool>,
     loads: Arc<Mutex<BTreeMap<String, f64>>>,
+    warm: Arc<Mutex<Warm>>,
 }
 
 impl Worker {
@@ -68,6 +81,7 @@ impl Worker {
             held: Arc::default(),
             replaced: Arc::default(),
             loads: Arc::default(),
+            warm: Arc::default(),
             tasks: Vec::new(),
         };
         worker.tasks.push(tokio::spawn(worker.hand().keep()));
@@ -75,7 +89,7 @@ impl Worker {
     }
 
     fn hand(&self) -> Hand {
-        let Self { owner, id, url, http, held, replaced, loads, .. } = self;
+        let Self { owner, id, url, http, held, replaced, loads, warm, .. } = self;
         Hand {
             owner: owner.clone(),
             id: id.clone(),
@@ -84,6 +98,7 @@ impl Worker {
             held: held.clone(),
             replaced: replaced.clone(),
             loads: loads.clone(),
+            warm: warm.clone(),
         }
     }
 
@@ -110,6 +125,18 @@ impl Worker {
     /// From now on its heartbeats report the loads of those of these keys that it holds.
     pub fn report(&self, loads: &BTreeMap<String, f64>) {
         self.loads.lock().unwrap_or_else(PoisonError::into_inner).clone_from(loads);
+    }
+
+    /// From now on it prepares for each key that it is to have, which takes this long.
+    pub fn warms(&self, takes: Duration) {
+        self.warm.lock().unwrap_or_else(PoisonError::into_inner).takes = Some(takes);
+    }
+
+    /// The keys that it is prepared for: when it was asked, and when it said that it is prepared.
+    pub fn preparations(&self) -> Vec<(String, Instant, Instant)> {
+        let warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = warm.asked.iter();
+        done.filter_map(|((key, _), (asked, done))| Some((key.clone(), *asked, (*done)?))).collect()
     }
 
     /// Whether it was told that a newer session of its owner took its place.
@@ -148,6 +175,7 @@ impl Hand {
                         }
                         "replaced" => self.replaced.store(true, Ordering::Release),
                         "draining" => self.hand_everything_over().await,
+                        "handover-prepare" => self.prepare(notice),
                         _ => {}
                     }
                 }
@@ -160,7 +188,41 @@ impl Hand {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let mut loads = self.loads.lock().unwrap_or_else(PoisonError::into_inner).clone();
         loads.retain(|key, _| held.contains_key(key));
-        json!({ "loads": loads })
+        let warm = &mut *self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+        let (takes, now) = (warm.takes.unwrap_or(Duration::MAX), Instant::now());
+        let mut prepared = Vec::new();
+        for ((key, token), (asked, done)) in &mut warm.asked {
+            if now - *asked >= takes && warm.waits.contains(&(key.clone(), *token)) {
+                done.get_or_insert(now);
+                prepared.push(key.clone());
+            }
+        }
+        if prepared.is_empty() {
+            return json!({ "loads": loads });
+        }
+        json!({ "loads": loads, "prepared": prepared })
+    }
+
+    /// Notes what it is to prepare for, and waits for the key.
+    fn prepare(&self, notice: &Value) {
+        let warm = &mut *self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = notice["key"].as_str().expect("a key").to_owned();
+        let tenure = (key.clone(), notice["token"].as_u64().expect("a token"));
+        warm.asked.entry(tenure.clone()).or_insert_with(|| (Instant::now(), None));
+        if warm.takes.is_none() || !warm.waits.insert(tenure) {
+            return;
+        }
+        let hand = self.clone();
+        tokio::spawn(async move {
+            let body =
+                json!({ "key": key, "owner": hand.owner, "session": hand.id, "wait_ms": 30_000 });
+            if let Some((200, grant)) = hand.post("/v1/acquire", &body).await {
+                let token = grant["token"].as_u64().expect("a token");
+                let lease_id = grant["lease_id"].as_str().expect("an id").to_owned();
+                let mut held = hand.held.lock().unwrap_or_else(PoisonError::into_inner);
+                held.insert(key, (token, lease_id));
+            }
+        });
     }
 
     async fn hand_everything_over(&self) {

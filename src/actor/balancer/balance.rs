@@ -109,13 +109,31 @@ fn plan(
         }
         let watched = watched || upgrades || pool.is_rebalancing(proposal.moves, now);
         let mut orders = pool.paused_orders(here);
-        if !table.balances(name) {
-            return (orders, watched);
+        let watched = watched || table.balances(name) && proposal.asks > 0;
+        if table.balances(name) {
+            orders.extend(proposal.orders);
         }
-        orders.extend(proposal.orders);
-        (orders, watched || proposal.asks > 0)
+        if table.warmups(name).is_some() {
+            orders = pool.to_warm(orders, |member| is_late(coordinator, name, member));
+        }
+        (orders, watched)
     };
-    coordinator.pools.change_known(name, plan).unwrap_or_default()
+    let planned = coordinator.pools.change_known(name, plan).unwrap_or_default();
+    if table.warmups(name).is_some() {
+        coordinator.pools.look_at_warming();
+    }
+    planned
+}
+
+/// Whether no time is left for preparations before a member must have handed over everything.
+pub(super) fn is_late(coordinator: &Coordinator, pool: &str, member: Nonce) -> bool {
+    let Some(session) = coordinator.sessions.get(member) else { return false };
+    if session.drained_by().is_none() {
+        return false;
+    }
+    let (now, handovers) = (coordinator.clock.now(), &coordinator.sessions.handovers);
+    let left_ms = handovers.left_ms(&Key::of_session(member), now).unwrap_or(0);
+    left_ms <= coordinator.node_context().policies.handover_ms(Some(pool))
 }
 
 fn say_aside(pool: &str, session: Nonce) {
@@ -126,8 +144,9 @@ fn say_aside(pool: &str, session: Nonce) {
     );
 }
 
-async fn ask(coordinator: &Arc<Coordinator>, name: &str, order: Order, now: Moment) {
-    let Order { member, key, shift } = order;
+/// Asks a member for a lease.
+pub(super) async fn ask(coordinator: &Arc<Coordinator>, name: &str, order: Order, now: Moment) {
+    let Order { member, key, shift, .. } = order;
     let session = coordinator.sessions.get(member);
     let drained = session.and_then(|session| session.drained_by());
     let (reason, actor) = match (drained, coordinator.pools.paused(name, &key), shift) {

@@ -6,6 +6,7 @@
 mod balance;
 mod follow;
 mod loads;
+mod warming;
 
 use std::sync::Arc;
 
@@ -22,5 +23,8 @@ pub(crate) fn start(coordinator: &Arc<Coordinator>) {
     });
     supervise(coordinator, "loads", |coordinator| async move {
         loads::share(&coordinator).await;
+    });
+    supervise(coordinator, "warming", |coordinator| async move {
+        warming::warm(&coordinator).await;
     });
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    lease::{MassFailure, PlaceTable, Policies, Policy, Rules},
+    lease::{MassFailure, PlaceTable, Policies, Policy, Rules, Warmups},
     telemetry::PoolMetrics,
 };
 
@@ -44,7 +44,8 @@ impl PolicyTable {
     }
 
     /// The metrics of a pool, by its name.
-    pub(in crate::actor) fn named(&self, pool: &str) -> Option<&Arc<PoolMetrics>> {
+    #[must_use]
+    pub fn named(&self, pool: &str) -> Option<&Arc<PoolMetrics>> {
         let mut all = self.policies.iter().zip(&self.metrics);
         all.find(|(policy, _)| *policy.pool == *pool).map(|(_, metrics)| metrics)
     }
@@ -90,6 +91,12 @@ impl PolicyTable {
     #[must_use]
     pub fn mixed_versions_ms(&self, pool: &str) -> u64 {
         self.policies.mixed_versions_ms(pool)
+    }
+
+    /// How the members of a pool prepare for keys before planned moves. `None` if they do not.
+    #[must_use]
+    pub fn warmups(&self, pool: &str) -> Option<Warmups> {
+        self.policies.warmups(pool)
     }
 
     /// What counts as a mass failure of a pool.

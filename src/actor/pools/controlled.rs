@@ -12,8 +12,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     fact::By,
+    order::Order,
     pool::{Joined, Place, Pool},
-    shares::Order,
 };
 use crate::{
     clock::HashMap,
@@ -124,8 +124,14 @@ impl Pool {
         given.collect()
     }
 
-    /// Whether a key is not for the shares of members: it is paused, or goes to one member.
+    /// Whether a key is not for the shares of members: it is paused, or goes to one member, by an order or because that
+    /// one prepares for it.
     pub fn is_apart(&self, key: &Key) -> bool {
+        self.is_apart_by_order(key) || self.warm_to(key).is_some()
+    }
+
+    /// Whether a key is not for the shares of members because of an order.
+    pub fn is_apart_by_order(&self, key: &Key) -> bool {
         let is_apart = |said: &Said| said.to.is_none() || self.given().contains_key(key);
         self.controls.paused(key).is_some_and(is_apart)
     }
@@ -174,6 +180,7 @@ impl Pool {
             self.losses.forget();
         }
         self.controls = controls.clone();
+        self.warm_changed(now);
         self.reopen();
     }
 
@@ -238,7 +245,7 @@ impl Pool {
                     && self.is_apart(key)
                     && given.get(key) != Some(&member) =>
             {
-                Some(Order { member, key: key.clone(), shift: None })
+                Some(Order { member, key: key.clone(), shift: None, to: None })
             }
             _ => None,
         });

@@ -12,16 +12,22 @@
 mod controlled;
 mod fact;
 mod losses;
+mod order;
 mod orders;
 mod placing;
 mod pool;
+mod preparing;
 mod reading;
 mod returning;
 mod roster;
 mod shares;
 mod state;
+#[cfg(test)]
+mod tests_warming;
 mod unplaced;
 mod upgrading;
+mod warm;
+mod warming;
 
 use std::{
     sync::{
@@ -39,10 +45,12 @@ use self::{
     state::{PoolsState, StoredAt},
 };
 pub use self::{
+    order::Order,
     pool::Joined,
     roster::{Roster, Routed},
-    shares::{DryRun, MemberView, Order, PoolView, Share},
+    shares::{DryRun, MemberView, PoolView, Share},
     unplaced::UnplacedKeys,
+    warm::{Preparation, WarmSteps, WarmView},
 };
 use crate::{
     actor::{
@@ -67,6 +75,10 @@ pub struct Pools {
     misses: AtomicU64,
     /// Wakes the task that stores guards.
     guards: Notify,
+    /// Wakes the task that has members prepare, and asks holders.
+    warming: Notify,
+    /// Wakes the task that stores preparations.
+    warm_steps_due: Notify,
 }
 
 impl Pools {
@@ -203,9 +215,15 @@ impl Pools {
         };
         let Some(fact) = Fact::of_change(change, delays) else { return };
         let now = environment.clock.now();
-        let learn = |pool: &mut Pool| pool.learn(key, fact, owner_of(change), now);
-        if self.change(&policy.pool, learn).is_some() {
+        let learn = |pool: &mut Pool| {
+            pool.learn(key, fact, owner_of(change), now);
+            pool.controls.warming.contains_key(key.as_str())
+        };
+        if let Some(is_warming) = self.change(&policy.pool, learn) {
             self.work.notify_one();
+            if is_warming {
+                self.look_at_warming();
+            }
         }
     }
 
@@ -311,11 +329,15 @@ impl Pools {
         self.change(name, former).unwrap_or_default()
     }
 
-    /// The keys that orders of operators give to this member, beyond its share, and that nobody holds. If keys are named,
-    /// only those among them.
+    /// The keys that are for this member alone, beyond its share, and that nobody holds: orders of operators give them to it,
+    /// or it prepared for them. If keys are named, only those among them.
     #[must_use]
     pub fn to_take(&self, name: &str, digest: Nonce, named: &[Key]) -> Vec<Key> {
-        let to_take = |pool: &mut Pool| pool.to_take(digest, named);
+        let to_take = |pool: &mut Pool| {
+            let mut keys = pool.to_take(digest, named);
+            keys.extend(pool.warm_to_take(digest, named));
+            keys
+        };
         self.change(name, to_take).unwrap_or_default()
     }
 

@@ -68,6 +68,7 @@ impl Pools {
             pool.obey(&controls, before.is_some(), now);
         }
         drop(state);
+        self.look_at_warming();
         self.work.notify_one();
     }
 

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use super::{
     fact::By,
+    order::{Order, Shift},
     pool::{Joined, Place, Pool},
-    shares::{Order, Proposal, Shift},
+    shares::Proposal,
     upgrading::is_older,
 };
 use crate::{
@@ -223,6 +224,7 @@ impl Pool {
         let mut homeless = Vec::new();
         for (key, place) in &self.keys {
             let (class, load) = (self.class_of(key), self.load_of(key, usual));
+            let warm_to = self.warm_to(key).and_then(|to| by_member.get(&to).copied());
             let from = match place.fact.by {
                 By::Other => continue,
                 By::Nobody => None,
@@ -230,6 +232,12 @@ impl Pool {
                     let Some(at) = at(digest) else { continue };
                     let shown = self.loads.get(key).copied().unwrap_or(usual.load);
                     held[at] += u128::from(shown);
+                    if let Some(to) = warm_to {
+                        // It counts where it goes.
+                        on_the_way += usize::from(!carriers[at].draining);
+                        carriers[to].take(load);
+                        continue;
+                    }
                     let carrier = &mut carriers[at];
                     if !place.fact.asked && !carrier.draining {
                         carrier.take(load);
@@ -240,6 +248,10 @@ impl Pool {
                     Some(carrier.id)
                 }
             };
+            if let Some(to) = warm_to {
+                carriers[to].take(load);
+                continue;
+            }
             let owner = place.owner.as_deref().filter(|_| from.is_none());
             let former = owner.and_then(|owner| owners.get(owner).copied());
             let is_open = former.is_some() || from.is_some() || self.is_open_to_shares(key);
@@ -290,7 +302,8 @@ impl Pool {
             let Some(&at) = by_member.get(&digest) else { continue };
             let is_leaving = carriers[at].draining;
             leaving += usize::from(is_leaving);
-            if fact.asked || !movable(key) || self.is_apart(key) && !is_leaving {
+            let is_apart = self.is_apart(key) && !is_leaving;
+            if fact.asked || !movable(key) || is_apart || self.warm_to(key).is_some() {
                 continue;
             }
             if !is_leaving {
@@ -299,7 +312,7 @@ impl Pool {
                     if *was_moved { Duration::ZERO } else { damping.min_age * (COOLDOWN - 1) };
                 leases[at][self.class_of(key)].push(Leased { key, load, since: *since - rests });
             } else if here(digest) {
-                orders.push(Order { member: digest, key: key.clone(), shift: None });
+                orders.push(Order { member: digest, key: key.clone(), shift: None, to: None });
             }
         }
         let mut moves = leaving;
@@ -322,7 +335,8 @@ impl Pool {
             is_uneven |= !shifts.is_empty();
             let order = |shift: Move<&Key>| {
                 let (member, key) = (shift.from, shift.key.clone());
-                Order { member, key, shift: Some(Box::new(self.shift(&shift, &sites))) }
+                let to = Some(shift.to);
+                Order { member, key, shift: Some(Box::new(self.shift(&shift, &sites))), to }
             };
             orders.extend(shifts.into_iter().filter(|shift| here(shift.from)).map(order));
         }

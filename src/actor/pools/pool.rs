@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::{
     fact::{By, Cooling, Fact},
     losses::Losses,
+    warm::WarmState,
 };
 use crate::{
     actor::runtime::watch,
@@ -135,6 +136,8 @@ pub struct Pool {
     /// Until when the pool is balanced exactly and at once.
     pub rebalancing: Option<Moment>,
     pub losses: Losses,
+    /// What this node knows of keys that members prepare for.
+    pub warm: WarmState,
 }
 
 impl Default for Pool {
@@ -166,6 +169,7 @@ impl Default for Pool {
             controls: Arc::default(),
             rebalancing: None,
             losses: Losses::default(),
+            warm: WarmState::default(),
         }
     }
 }

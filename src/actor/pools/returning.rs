@@ -92,14 +92,14 @@ impl Pool {
         };
         if named.is_empty() {
             let may = |(key, place): &(&Key, &Place)| {
-                is_former(place) && !self.is_apart(key) && self.allows(joined, key)
+                is_former(place) && !self.is_apart_by_order(key) && self.allows(joined, key)
             };
             let former = self.keys.iter().filter(may);
             return former.map(|(key, _)| key.clone()).collect();
         }
         let former = |key: &&Key| {
             let is_former = self.keys.get(*key).is_some_and(is_former);
-            is_former && !self.is_apart(key) && self.allows(joined, key)
+            is_former && !self.is_apart_by_order(key) && self.allows(joined, key)
         };
         named.iter().filter(former).cloned().collect()
     }

@@ -1,19 +1,19 @@
 //! What the members of a pool should have: shares, reserved places, and plans.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{borrow::Cow, time::Duration};
 
 use super::{
     fact::By,
+    order::Order,
     pool::{Count, Joined, Place, Pool},
     unplaced::UnplacedKeys,
+    warm::WarmView,
 };
 use crate::{
     clock::{Chance, HashMap},
     lease::{
-        Guard, Key, Moment, Nonce, Owner,
+        Guard, Key, Moment, Nonce,
         balance::{Damping, Member, Plan, Standing, UNTAKEN, Unheld, band, choose, plan, targets},
-        load::{Gain, Why},
-        reports::in_units,
     },
 };
 
@@ -73,63 +73,8 @@ pub struct PoolView {
     pub unplaced: UnplacedKeys,
     /// Since when there have been some that no member can take.
     pub unplaced_since: Option<Moment>,
-}
-
-/// Why a lease moves to a certain member.
-#[derive(Clone, Debug)]
-pub struct Shift {
-    /// The owner and the weight of the member that has it.
-    pub from: (Owner, u32),
-    /// The owner and the weight of the member that is to get it.
-    pub to: (Owner, u32),
-    /// Why it moves.
-    pub why: Why,
-    /// The reason as a sentence, unless it is a load.
-    pub detail: String,
-}
-
-impl Shift {
-    /// The reason in a word.
-    #[must_use]
-    pub fn reason(&self) -> &'static str {
-        match self.why {
-            Why::Load(_) => "load",
-            Why::Number(_) => "surplus",
-            Why::Require { .. } => "require",
-            Why::Prefer { .. } => "prefer",
-            Why::Spread { .. } => "spread",
-        }
-    }
-}
-
-impl fmt::Display for Shift {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Why::Load(Gain { load, from, to, gain, limit }) = self.why else {
-            return f.write_str(&self.detail);
-        };
-        let named = |(owner, weight): &(Owner, u32)| match weight {
-            1 => owner.to_string(),
-            weight => format!("{owner} (weight {weight})"),
-        };
-        let [load, from, to] = [load.into(), from, to].map(in_units);
-        write!(f, "{} carries {from:.3}", named(&self.from))?;
-        if let Some(limit) = limit {
-            write!(f, ", over its limit of {:.3}", in_units(limit))?;
-        }
-        write!(f, ", {} carries {to:.3}, the key {load:.3}", named(&self.to))?;
-        write!(f, "; gain {:.2} % of the mean", gain * 100.0)
-    }
-}
-
-/// A lease that its member must be asked for.
-#[derive(Clone, Debug)]
-pub struct Order {
-    /// The session of the member.
-    pub member: Nonce,
-    /// The key.
-    pub key: Key,
-    /// Why it moves, where it is known for which member each key is. `None` for another move by number or for a member that leaves.
-    pub shift: Option<Box<Shift>>,
+    /// The keys that members prepare for.
+    pub warming: Vec<WarmView>,
 }
 
 /// What must be done for the balance of a pool.
@@ -171,7 +116,7 @@ impl Pool {
             let count = counts.entry(*newest).or_default();
             (count.held, count.asked) = (count.held + held, count.asked + asked);
         }
-        let (limits, apart) = (self.limits(), self.held_apart());
+        let (limits, apart, warm) = (self.limits(), self.held_apart(), self.warm_from());
         let member = |(digest, joined): (&Nonce, &Joined)| {
             let mut count = counts.get(digest).copied().unwrap_or_default();
             count.held -= apart.get(digest).copied().unwrap_or(0).min(count.held);
@@ -182,7 +127,8 @@ impl Pool {
                 weight: joined.weight,
                 capacity: if self.is_aside(*digest) { most.min(count.held) } else { most },
                 held: count.held,
-                asked: count.asked,
+                // Those for which others prepare will be asked for.
+                asked: count.asked + warm.get(digest).copied().unwrap_or(0),
                 draining: joined.draining,
             }
         };
@@ -439,6 +385,7 @@ impl Pool {
                 && asks.contains_key(&digest)
                 && movable(key)
                 && (self.members[&digest].draining || !self.is_apart(key))
+                && self.warm_to(key).is_none()
             {
                 leases.entry(digest).or_default().push((key.clone(), place.since));
             }
@@ -451,7 +398,8 @@ impl Pool {
             } else {
                 choose(leases, asks[&member], now, damping)
             };
-            orders.extend(of_member.into_iter().map(|key| Order { member, key, shift: None }));
+            let order = |key| Order { member, key, shift: None, to: None };
+            orders.extend(of_member.into_iter().map(order));
         }
         orders
     }
@@ -502,6 +450,7 @@ impl Pool {
             peak: carried.as_ref().map(|(_, peak)| *peak),
             unplaced,
             unplaced_since: self.unplaced_since,
+            warming: self.warm_view(),
         }
     }
 }

@@ -23,7 +23,8 @@ pub async fn ask_handover(
     send(service, key, &ask, asked).await
 }
 
-/// Asks a session to hand over all its leases within the longest `handover_timeout` of its pool.
+/// Asks a session to hand over all its leases within the longest `handover_timeout` of its pool, after the time in which
+/// others prepare for them.
 ///
 /// # Errors
 /// [`Unanswered`].
@@ -34,7 +35,7 @@ pub async fn ask_to_drain(
     actor: &str,
     asked: Asked,
 ) -> Result<Answer, Unanswered> {
-    let timeout_ms = service.environment.node_context().policies.handover_ms(pool);
+    let timeout_ms = service.environment.node_context().policies.drain_ms(pool);
     let ask = AskHandover { reason: "drain".into(), actor: actor.into(), timeout_ms };
     send(service, &Key::of_session(session), &ask, asked).await
 }

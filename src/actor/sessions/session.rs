@@ -146,7 +146,8 @@ impl Session {
         }
     }
 
-    fn tell_followers(&self) {
+    /// What its heartbeats announce changed.
+    pub fn tell_followers(&self) {
         for ear in self.followers().iter().filter_map(Weak::upgrade) {
             ear.tell(News::Session(self.digest));
         }

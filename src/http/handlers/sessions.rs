@@ -17,7 +17,8 @@ use crate::{
         following::keeps_session,
         forward::act_at_home,
         request::{
-            Body, OptionalBody, owner, query, read_announced, read_labels, read_report, read_spec,
+            Body, OptionalBody, owner, query, read_announced, read_labels, read_prepared,
+            read_report, read_spec,
         },
     },
     lease::digest_of,
@@ -92,6 +93,7 @@ pub async fn heartbeat(
     act_at_home(&request, &app, &body.1, async |asked: Asked| {
         let id = Caller::of(&request).session_id("id", &path)?;
         let (report, labels) = (read_report(&body.0)?, read_labels(&body.0)?);
+        let prepared = read_prepared(&body.0)?;
         match body.0.ready {
             Some(false) => {
                 return Err(Problem::field("ready", "must be true: a member stays ready"));
@@ -111,6 +113,10 @@ pub async fn heartbeat(
         let alive = alive.map_err(|error| Problem::session(&error))?;
         let reported = app.manager.report_loads(id, report.as_ref(), asked.received);
         reported.map_err(|error| Problem::session(&error))?;
+        if !prepared.is_empty() {
+            let noted = app.manager.note_prepared(id, &prepared);
+            noted.map_err(|invalid| Problem::field(invalid.field, invalid.detail))?;
+        }
         keeps_session(&request, id.digest);
         let beat = SessionBeat {
             valid_for_ms: alive.valid_for_ms,
@@ -147,7 +153,9 @@ pub async fn drain(
         let id = Caller::of(&request).session_id("id", &path)?;
         let deadline_ms = app.manager.drain_session(id, asked).await;
         let deadline_ms = deadline_ms.map_err(|error| Problem::session(&error))?;
-        Ok(json(&request, StatusCode::OK, &DrainingSession { draining: true, deadline_ms }))
+        let warm_ms = app.manager.warm_ms(id, deadline_ms);
+        let draining = DrainingSession { draining: true, deadline_ms, warm_ms };
+        Ok(json(&request, StatusCode::OK, &draining))
     })
     .await
 }

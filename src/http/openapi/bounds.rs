@@ -16,6 +16,7 @@ use crate::{
         MAX_CHECK_ADDRESS_BYTES, MAX_CHECK_URL_BYTES, MAX_MIN_HOLD_MS, MAX_REQUEST_ID_BYTES,
         MAX_TOKEN, MAX_WEIGHT, ORDER_MS,
     },
+    http::request::MAX_PREPARED,
     lease::{
         MAX_ADDRESS_BYTES, MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES,
         MAX_PERMITS, MAX_PIN_BYTES, MAX_VERSION_BYTES,
@@ -47,7 +48,7 @@ const LEASE_ID: &str = "^[0-9a-fA-F]{32}$";
 const SESSION_ID: &str = "^[0-9a-f]{32}[0-9a-fA-F]{32}$";
 
 /// Each bound of a field, and the schemas that have it.
-const BOUNDS: [(&str, Bound, &[&str]); 38] = [
+const BOUNDS: [(&str, Bound, &[&str]); 39] = [
     ("address", Bound::ShortForm(MAX_CHECK_ADDRESS_BYTES, ":[0-9]+$"), &["CheckSpec"]),
     ("after", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("by", Bound::Name(MAX_PIN_BYTES), &["PinBody"]),
@@ -72,6 +73,7 @@ const BOUNDS: [(&str, Bound, &[&str]); 38] = [
     ("load_limit", Bound::Number(0..=1_000_000_000), &["BeatBody"]),
     ("prefix", Bound::Bytes(0..=MAX_KEY_BYTES), &["AcquireAnyBody"]),
     ("prefix", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
+    ("prepared", Bound::Items(0..=MAX_PREPARED), &["BeatBody"]),
     ("progress", Bound::Bytes(0..=MAX_PROGRESS_BYTES), &["BeatBody"]),
     ("reason", Bound::Name(MAX_REASON_BYTES), &["FenceSkipBody", "ForgetBody", "RevokeBody"]),
     (

@@ -15,4 +15,6 @@ pub use body::{parse, parse_optional};
 pub use fields::{held, kept_by, key, owner};
 pub use mark::mark;
 pub use query::{NoQuery, parse_query, query};
-pub use session_spec::{read_announced, read_labels, read_report, read_spec};
+pub use session_spec::{
+    MAX_PREPARED, read_announced, read_labels, read_prepared, read_report, read_spec,
+};

@@ -191,6 +191,23 @@ fn labels(given: &BTreeMap<String, String>) -> Result<Labels, Problem> {
     labels_of(pairs).map_err(|fault| Problem::field("labels", fault))
 }
 
+/// The most keys that a heartbeat may name as prepared for.
+pub const MAX_PREPARED: usize = 256;
+
+/// Reads the keys that a heartbeat says the member is prepared for.
+pub fn read_prepared(body: &BeatBody) -> Result<Vec<Key>, Problem> {
+    let named = body.prepared.as_deref().unwrap_or_default();
+    if named.len() > MAX_PREPARED {
+        let detail = format!("names {} keys; at most {MAX_PREPARED} are allowed", named.len());
+        return Err(Problem::field("prepared", detail));
+    }
+    let key = |name: &String| {
+        let of = |fault| Problem::field("prepared", format!("names {name:?}: {fault}"));
+        Key::new(name).map_err(of)
+    };
+    named.iter().map(key).collect()
+}
+
 /// Reads the loads that a heartbeat reports, if it reports any.
 pub fn read_report(body: &BeatBody) -> Result<Option<Report>, Problem> {
     if body.loads.is_none() && body.load_limit.is_none() {

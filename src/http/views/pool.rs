@@ -4,7 +4,7 @@ use super::session::labels_shown;
 use crate::{
     api::{
         CordonedOwner, OrderedBy, PausedKey, PlannedMove, Pool, PoolGuard, PoolMember, PoolPlan,
-        UnplacedKey, UnplacedKeys, limits::MAX_PAGE,
+        UnplacedKey, UnplacedKeys, WarmingKey, limits::MAX_PAGE,
     },
     clock::rfc3339,
     http::app::App,
@@ -77,6 +77,18 @@ impl Pool {
             let to = said.to.as_deref().map(str::to_owned);
             PausedKey { key: key.to_string(), to, ordered: said.into() }
         });
+        let warming = view.iter().flat_map(|view| &view.warming).map(|warm| {
+            let [from, to] = warm.owners.clone().map(|owner| owner.map(Into::into));
+            WarmingKey {
+                key: warm.key.as_str().to_owned(),
+                from,
+                to,
+                session: warm.warming.to.to_string(),
+                since: rfc3339(warm.warming.at_ms),
+                prepared: warm.warming.ready,
+                requested: warm.asked,
+            }
+        });
         let guard = view.as_ref().map_or(controls.guard.as_ref(), |view| view.guard.as_ref());
         let members = view.iter().flat_map(|view| &view.members);
         Self {
@@ -90,6 +102,7 @@ impl Pool {
             frozen: controls.frozen.as_ref().map(OrderedBy::from),
             cordoned: cordoned.collect(),
             paused: paused.collect(),
+            warming: warming.collect(),
             guard: guard.map(|guard| PoolGuard {
                 at: rfc3339(guard.at_ms),
                 members: guard.members as u64,
@@ -108,7 +121,7 @@ impl PoolPlan {
             return Self { pool: Pool::of(app, shown), ..Self::default() };
         };
         let planned = orders.iter().take(MAX_PAGE).filter_map(|order| {
-            let Order { member: digest, key, shift } = order;
+            let Order { member: digest, key, shift, .. } = order;
             let member = view.members.iter().find(|member| member.digest == *digest)?;
             let Share { share, held } = member.share;
             let owner = member.joined.owner.as_str();

@@ -6,7 +6,7 @@ use crate::{
     api::{BehaviorName, HealthCheck, Holdings, Lease, Notice, Session},
     http::app::App,
     lease::{self, Announced, Behavior, Check, CheckKind, Key, Labels, Token},
-    manager::{SessionAlive, SessionView},
+    manager::{Preparation, SessionAlive, SessionView},
 };
 
 impl Notice {
@@ -23,8 +23,18 @@ impl Notice {
         };
         let revoked = alive.revoked.into_iter().map(revoked);
         let asked = alive.asks.leases.into_iter().map(asked);
+        let prepare = |it: Preparation| Self::HandoverPrepare {
+            key: text(it.key),
+            token: it.token.0,
+            value: it.value.filter(|_| !it.ready).map(Into::into),
+            from: it.from.0.into(),
+            address: it.from.1.map(Into::into),
+            deadline_ms: it.left_ms,
+            prepared: it.ready,
+        };
+        let prepare = alive.asks.prepare.into_iter().map(prepare);
         let of_session = replaced.into_iter().chain(draining);
-        of_session.chain(revoked).chain(asked).collect()
+        of_session.chain(revoked).chain(asked).chain(prepare).collect()
     }
 }
 

@@ -10,6 +10,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 
+use super::warming::{Warm, WarmStep};
 use crate::lease::primitives::{Key, Owner};
 
 /// Who ordered something, why, and when.
@@ -86,6 +87,9 @@ pub struct PoolControls {
     /// The guard against a mass failure, while it stands.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub guard: Option<Guard>,
+    /// The keys whose next holders prepare for them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub warming: Warm,
     /// What a later version wrote. It is kept.
     #[serde(flatten)]
     pub unknown: BTreeMap<Box<str>, serde_json::Value>,
@@ -119,6 +123,8 @@ pub enum PoolOrder {
     Guard(Guard),
     /// Ends [`Self::Guard`].
     EndGuard,
+    /// Members prepare for keys, are prepared, or do so no more.
+    Warm(Vec<WarmStep>),
 }
 
 impl fmt::Display for PoolOrder {
@@ -134,6 +140,7 @@ impl fmt::Display for PoolOrder {
             Self::Rebalance => f.write_str("rebalance"),
             Self::Guard(guard) => write!(f, "guard the rest of {} members", guard.members),
             Self::EndGuard => f.write_str("end-guard"),
+            Self::Warm(steps) => write!(f, "{} changes of preparations", steps.len()),
         }
     }
 }
@@ -193,6 +200,9 @@ impl PoolControls {
             PoolOrder::Rebalance => self.rebalances += 1,
             PoolOrder::Guard(guard) => self.guard = self.guard.take().or(Some(guard.clone())),
             PoolOrder::EndGuard => self.guard = None,
+            PoolOrder::Warm(steps) => {
+                steps.iter().for_each(|step| step.carry_out(&mut self.warming))
+            }
         }
         *self != before
     }

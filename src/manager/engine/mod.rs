@@ -87,6 +87,7 @@ impl Engine {
         .await?;
         let notifiers = Notifiers::start(manager.clone(), &url);
         supervise(&manager, "guards of pools", |manager| manager.keep_guards());
+        supervise(&manager, "preparations of pools", |manager| manager.keep_warmups());
         let remembering = actix::spawn(store.remembering());
         let patience = settings.server.shutdown_timeout;
         Ok(Self { manager, metrics, store, notifiers, remembering, patience })

@@ -17,6 +17,8 @@ pub(in crate::settings) fn to_lease(policies: &[Policy], limits: &Limits) -> Pol
         tolerance: policy.tolerance,
         place: place_rule(policy),
         handover_timeout_ms: millis(policy.handover_timeout),
+        warmup_timeout_ms: millis(policy.warmup_timeout),
+        warmups: policy.warmups,
         rejoin_window_ms: u32::try_from(policy.rejoin_window.as_millis()).unwrap_or(u32::MAX),
         mixed_versions_ms: millis(policy.mixed_versions),
         mass_failure_within_ms: millis(policy.mass_failure_within),

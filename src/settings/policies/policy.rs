@@ -11,12 +11,15 @@ use super::super::{
 };
 use crate::lease::{
     Balance, DEFAULT_HANDOVER_MS, DEFAULT_MASS_FAILURE_PERCENT, DEFAULT_MIXED_VERSIONS_MS,
-    DEFAULT_POOL, FenceWhen, LabelRule, MAX_KEY_BYTES, MAX_LABEL_RULES, MAX_LOCK_DELAY_MS,
-    MAX_PERMITS, OnFenceFailure, Tolerance, check_label_name, is_pool_name,
+    DEFAULT_POOL, DEFAULT_WARMUPS, FenceWhen, LabelRule, MAX_KEY_BYTES, MAX_LABEL_RULES,
+    MAX_LOCK_DELAY_MS, MAX_PERMITS, MAX_WARMUPS, OnFenceFailure, Tolerance, check_label_name,
+    is_pool_name,
 };
 
 /// The allowed time for a fence or a hand-over.
 const TIMEOUTS: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
+const WARMUP_TIMES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(600);
+const WARMUPS: RangeInclusive<u32> = 1..=MAX_WARMUPS;
 const UPGRADES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(86_400);
 const MASS_FAILURES: RangeInclusive<Duration> = Duration::ZERO..=Duration::from_secs(3600);
 const PERCENT: RangeInclusive<u32> = 1..=100;
@@ -32,7 +35,7 @@ section! {
         /// Required, and unique.
         prefix: String = String::new(), required = true, if too_long;
         /// Pool of the keys. Its name is the label in metrics, listings and events. Several policies may name the same
-        /// pool. 1 to 64 of a-z, 0-9, _ and -. At most 16 pools besides "default", with 101 metric series each.
+        /// pool. 1 to 64 of a-z, 0-9, _ and -. At most 16 pools besides "default", with 104 metric series each.
         pool: String = DEFAULT_POOL.to_owned(), if odd_pool;
         /// Minimum ttl that a caller may request. Omitted: limits.ttl_min applies. A policy may narrow or widen the
         /// limits.
@@ -72,6 +75,13 @@ section! {
         /// How long a holder that is asked to hand over a lease may take before the lease is revoked. A session that
         /// leaves has the longest timeout of its pool.
         handover_timeout: Duration = Duration::from_millis(DEFAULT_HANDOVER_MS), in TIMEOUTS;
+        /// How long the next holder of a lease may prepare before the present one is asked to hand it over, on a planned
+        /// move: by balance, by an order or by a drain. A session that leaves has so much more time. The longest time of
+        /// the policies that name the pool applies. 0 asks at once.
+        warmup_timeout: Duration = Duration::ZERO, in WARMUP_TIMES;
+        /// How many leases of the pool may be prepared for at once, until each has its next holder. The lowest number of
+        /// the policies that name the pool and set warmup_timeout applies.
+        warmups: u32 = DEFAULT_WARMUPS, in WARMUPS;
         /// How long the keys of a member that stopped or crashed, and did not drain, are kept for a member with the same
         /// owner. With it, one session of an owner counts as a member: the newest. The longest window of the policies
         /// that name the pool applies. 0 lets other members take the keys at once, or after the lock-delay.

@@ -63,3 +63,4 @@ mod top;
 mod transfer;
 mod versions;
 mod waiters;
+mod warming;

@@ -334,7 +334,7 @@ async fn pools_are_listed_and_survive_a_restart() {
     assert_eq!(names, ["default", "shards", "still"]);
     let shards_now = json!({
         "pool": "shards", "balance": true, "keys": null, "free": null, "kept": null, "members": [],
-        "frozen": null, "cordoned": [], "paused": [], "guard": null, "rebalancing": false,
+        "frozen": null, "cordoned": [], "paused": [], "warming": [], "guard": null, "rebalancing": false,
         "by_load": false, "load_peak": null, "unplaced": null,
     });
     assert_eq!(pools["pools"][1], shards_now);

@@ -24,6 +24,7 @@ mod scale;
 mod sessions;
 mod status;
 mod waiting;
+mod warming;
 mod windows;
 
 /// One test for each store.

@@ -85,6 +85,12 @@ balance = true
 require = ["gpu=true"]
 
 [[policy]]
+prefix = "warm/"
+pool = "warm"
+balance = true
+warmup_timeout = "40s"
+
+[[policy]]
 prefix = "lazy/"
 pool = "lazy"
 balance = true

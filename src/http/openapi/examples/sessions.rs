@@ -224,7 +224,7 @@ fn ends() -> Vec<Call> {
             ["drain_session", "leave"],
             "The holder leaves, and hands its leases over first",
             json!({}),
-            DrainingSession { draining: true, deadline_ms: 30_000 },
+            DrainingSession { draining: true, deadline_ms: 30_000, warm_ms: 0 },
         ),
         Call::plain(
             ["close_session", "closed"],

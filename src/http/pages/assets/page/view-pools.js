@@ -69,6 +69,7 @@ function heldBack(one) {
     one.unplaced?.total > 0 && `${count(one.unplaced.total, "key has", "keys have")} no member to go to: ${Object.entries(one.unplaced.whys).map(([why, number]) => `${WHYS[why] ?? why} (${grouped(number)})`).join(", ")}; first ${one.unplaced.keys[0].key}`,
     ...one.cordoned.slice(0, MOST).map((each) => `${each.owner} is cordoned, ${said(each)}`),
     ...one.paused.slice(0, MOST).map((each) => `${each.key} ${each.to ? `goes to ${each.to} only` : "is paused"}, ${said(each)}`),
+    ...one.warming.slice(0, MOST).map((each) => `${each.to ?? "A member that is gone"} prepares for ${each.key}, which ${each.from ?? "a member that is gone"} holds${each.requested ? " and was asked for" : ""}.`),
   ].filter(Boolean);
   return lines.length > 0 && h("ul", { class: "voids" }, lines.map((line) => h("li", { class: "text" }, text(line))));
 }
