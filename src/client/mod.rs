@@ -81,8 +81,9 @@ mod loads;
 mod overload;
 mod pool;
 mod pool_labels;
-mod pool_rests;
+mod prepares;
 mod readiness;
+mod rests;
 mod router;
 mod servers;
 mod session;
@@ -98,6 +99,7 @@ mod tests_keep;
 mod tests_session;
 #[cfg(test)]
 mod tests_settle;
+mod warming;
 mod wire;
 mod wire_admin;
 mod wire_session;
@@ -115,6 +117,7 @@ pub use lease::Lease;
 pub use leave::DrainHandle;
 pub use pool::{Done, Ended, Handover, Waiting, WorkerPool};
 pub use pool_labels::LabelsHandle;
+pub use prepares::Preparation;
 pub use router::{Route, Router};
 pub use session::{Session, SessionOptions};
 

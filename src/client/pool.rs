@@ -40,8 +40,12 @@ use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 use super::leave::{Leave, asked_to_leave};
 use super::pool_labels::{Following, LabelsHandle};
-use super::pool_rests::Rests;
-use super::{Client, ClientError, DrainHandle, Hold, Lease, Loss, Order, Session, SessionOptions};
+use super::rests::Rests;
+use super::warming::{Prepare, Warming};
+use super::{
+    Client, ClientError, DrainHandle, Hold, Lease, Loss, Order, Preparation, Session,
+    SessionOptions,
+};
 use crate::{
     api::Code,
     clock::{Chance, Clock, Entropy, SystemEntropy},
@@ -134,6 +138,7 @@ pub struct WorkerPool {
     watcher: Watcher,
     waits: WaitWatcher,
     leave: Arc<watch::Sender<Leave>>,
+    prepare: Prepare,
 }
 
 impl WorkerPool {
@@ -156,6 +161,7 @@ impl WorkerPool {
             watcher: Arc::new(|_, _| {}),
             waits: Arc::new(|_| {}),
             leave: Arc::new(watch::Sender::new(Leave::Not)),
+            prepare: Arc::new(|_| Box::pin(std::future::ready(()))),
         }
     }
 
@@ -230,6 +236,18 @@ impl WorkerPool {
     #[must_use]
     pub fn order(self, order: Order) -> Self {
         Self { order, ..self }
+    }
+
+    /// Prepares for a key before it is handed over to this member, where the pool's policy sets `warmup_timeout`, such as by
+    /// filling a cache. The holder is asked for the key when the future resolves, or when the time for it is over. The
+    /// future is dropped if the key goes elsewhere. Without this, a member is prepared at once.
+    #[must_use]
+    pub fn prepare<F, T>(self, prepare: F) -> Self
+    where
+        F: Fn(Preparation) -> T + Send + Sync + 'static,
+        T: Future<Output = ()> + Send + 'static,
+    {
+        Self { prepare: Arc::new(move |key| Box::pin(prepare(key))), ..self }
     }
 
     /// Calls `watcher` at the end of every task.
@@ -353,6 +371,7 @@ impl Member {
         let mut asking: Option<Acquiring<'_>> = None;
         let (mut pause, mut leaving) = (Duration::ZERO, false);
         let mut report = Box::pin(sleep(REPORTS[0]));
+        let mut warming = Warming::new(session, self.pool.prepare.clone());
         loop {
             if leaving && tasks.is_empty() {
                 let _ = session.close().await;
@@ -390,6 +409,7 @@ impl Member {
                     return Ok(leaving);
                 }
                 Some(ended) = tasks.join_next() => self.ended(ended),
+                lease = warming.next() => self.tend(&mut tasks, lease, session),
                 // Tasks that have not ended by the deadline are dropped.
                 () = sleep(time_to_leave(session)), if leaving => tasks.shutdown().await,
                 asked = asked => {

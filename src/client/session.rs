@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use super::{
-    HealthCheck, Opened, SessionAlive,
+    HealthCheck, Opened, Preparation, SessionAlive,
     call::Call,
     error::ClientError,
     guarantee::{Deadline, Loss, Sent},
@@ -355,8 +355,8 @@ impl Session {
         Ok(granted.into_iter().map(guard).collect())
     }
 
-    /// Says that it leaves. It is granted nothing more of its share of the pool, and its leases must be handed over.
-    /// Returns the time left for that.
+    /// Says that it leaves. It is granted nothing more of its share of the pool, and its leases must be handed over: all at
+    /// once, or, where other members prepare for them first, each when that is requested. Returns the time left for that.
     ///
     /// # Errors
     /// The server's refusal, or that no server could be reached.
@@ -369,8 +369,35 @@ impl Session {
         let answer: DrainingSession =
             session_state.client.ask_around(&call, session_state.home.as_ref()).await?;
         let left = Duration::from_millis(answer.deadline_ms);
-        session_state.drain(sent.at + left);
+        if answer.warm_ms == 0 {
+            session_state.drain(sent.at + left);
+        } else {
+            // Notices ask for the leases one by one, and at last for all that are left.
+            session_state.guarantee.hand_over(sent.at + left);
+        }
         Ok(left)
+    }
+
+    /// What it is asked to prepare for: keys that it is to have next. Says nothing of keys that it has.
+    #[must_use]
+    pub fn preparations(&self) -> Vec<Preparation> {
+        self.session_state.prepares().asked()
+    }
+
+    /// Resolves when [`Self::preparations`] changed since `seen` was last read.
+    #[must_use]
+    pub fn preparations_changed(&self) -> watch::Receiver<u64> {
+        self.session_state.prepares().changes()
+    }
+
+    /// Says that it is prepared for a key: the holder is then asked to hand it over. Whoever waits for the key by then, with
+    /// [`Self::hold`] and [`Hold::wait`], is granted it by the write that ends the holder's tenure.
+    pub fn prepared(&self, preparation: &Preparation) {
+        self.session_state.prepared(&preparation.key, preparation.token);
+    }
+
+    pub(super) fn is_to_have(&self, key: &str, token: u64) -> bool {
+        self.session_state.prepares().is_asked(key, token)
     }
 
     pub(super) fn now(&self) -> Moment {

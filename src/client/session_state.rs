@@ -25,6 +25,7 @@ use super::{
     keep::{KeepOutcome, Kept},
     lease_state::LeaseState,
     loads::Loads,
+    prepares::Prepares,
     servers::server_url,
     settle::Granted,
     stream::Registered,
@@ -62,6 +63,7 @@ pub(super) struct SessionState {
     roll: Mutex<Roll>,
     progress: Mutex<Option<String>>,
     loads: Loads,
+    prepares: Prepares,
     /// What a server tells by itself.
     told: Registered,
 }
@@ -180,6 +182,7 @@ impl SessionState {
             roll: Mutex::default(),
             progress: Mutex::default(),
             loads: Loads::default(),
+            prepares: Prepares::default(),
             told,
         })
     }
@@ -212,6 +215,17 @@ impl SessionState {
     /// The loads that heartbeats report.
     pub(super) fn loads(&self) -> &Loads {
         &self.loads
+    }
+
+    /// What it is asked to prepare for.
+    pub(super) fn prepares(&self) -> &Prepares {
+        &self.prepares
+    }
+
+    /// Says with a heartbeat at once that it is prepared for a key after this tenure.
+    pub(super) fn prepared(&self, key: &str, token: u64) {
+        self.prepares.done(key, token);
+        self.told.nudge().beat();
     }
 
     /// Adds a lease that was granted to a request sent at this moment.
@@ -273,6 +287,7 @@ impl SessionState {
             self.end_leases(Loss::Replaced);
             return None;
         }
+        self.prepares.heard(&alive.notices);
         let now = self.guarantee.clock.now();
         let mut roll = self.roll();
         for notice in &alive.notices {
@@ -389,6 +404,7 @@ impl Kept for SessionState {
     async fn beat(&self, sent: Sent, patience: Duration) -> KeepOutcome {
         let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let body = self.loads.report(BeatBody { progress, ..BeatBody::default() });
+        let body = self.prepares.report(body);
         let call = Call::post("sessions", json!(body)).segment(&self.id).segment("heartbeat");
         let asked = self.client.ask_next(&call, self.home.as_ref(), &self.turn, patience);
         match asked.await {

@@ -45,5 +45,6 @@ mod top;
 mod traces;
 mod upgrade;
 mod verify;
+mod warm_gap;
 mod work;
 mod work_chaos;

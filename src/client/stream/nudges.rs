@@ -56,6 +56,11 @@ impl Nudge {
         self.hand_over.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
+    /// Has the heartbeat sent at once.
+    pub(in crate::client) fn beat(&self) {
+        self.woken.notify_one();
+    }
+
     fn wake(&self, told: Option<&Told>) {
         if let Some(Told { kind, token: Some(token), deadline_ms: Some(within), .. }) = told
             && kind == "handover-requested"

@@ -1,10 +1,10 @@
-//! The keys that a member of a pool leaves alone for a while: their tasks failed.
+//! The keys of a member whose tasks failed: each rests for a while.
 
 use std::{collections::HashMap, time::Duration};
 
 use crate::lease::Moment;
 
-/// How long a key rests here after its task failed: the first time, and at most.
+/// How long a key rests after its task failed: the first time, and at most.
 const RESTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(60)];
 
 /// The keys whose tasks failed.
