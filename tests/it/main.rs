@@ -9,6 +9,7 @@ mod abuse;
 mod access;
 mod backup;
 mod browser;
+mod cache;
 mod checker;
 mod cli;
 mod client;
