@@ -1,6 +1,11 @@
 //! How long a key has no owner on a planned move after a preparation: as the history tells, and from the moment at which the
 //! holder stops until the next one hears of its grant. `TENURE_WARM_ROUNDS` sets how many members come and leave, of 100 keys each.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "the members stand outside and read the clock that their programs would read"
+)]
+
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
@@ -69,7 +74,9 @@ async fn has_share(url: &str, owner: &str) {
         let (seen, members) = pool(url, "warm").await;
         last = seen;
         let all: u64 = members.values().map(|(held, _)| held).sum();
-        let is_even = members.get(owner).is_some_and(|(held, share)| held == share && *held > 0);
+        // Within the dead band nothing moves.
+        let fits = |(held, share): &(u64, u64)| *held > 0 && held + share / 20 >= *share;
+        let is_even = members.get(owner).is_some_and(fits);
         all == KEYS as u64 && is_even
     });
     assert!(settled.await, "{last:#}");

@@ -114,7 +114,7 @@ fn plan(
             orders.extend(proposal.orders);
         }
         if table.warmups(name).is_some() {
-            orders = pool.to_warm(orders, |member| is_late(coordinator, name, member));
+            orders = pool.warm_moves(orders, |member| is_late(coordinator, name, member));
         }
         (orders, watched)
     };

@@ -92,7 +92,7 @@ impl World {
     }
 
     fn one_in(&mut self, count: u64) -> bool {
-        self.chance.next_u64() % count == 0
+        self.chance.next_u64().is_multiple_of(count)
     }
 
     fn joined(digest: Nonce, draining: bool) -> Joined {
@@ -155,7 +155,7 @@ impl World {
         let pool = &mut self.nodes[node];
         pool.judge(now);
         let proposal = pool.propose(&here, |_| true, now, DAMPING);
-        let cold = pool.to_warm(proposal.orders, |_| false);
+        let cold = pool.warm_moves(proposal.orders, |_| false);
         for order in cold {
             let others = self
                 .members

@@ -95,7 +95,11 @@ impl Pool {
 
     /// Keeps those of the planned moves that begin with a preparation, and returns the others. `is_late`: there is no time
     /// left for preparations before this member must have handed over everything.
-    pub fn to_warm(&mut self, orders: Vec<Order>, is_late: impl Fn(Nonce) -> bool) -> Vec<Order> {
+    pub fn warm_moves(
+        &mut self,
+        orders: Vec<Order>,
+        is_late: impl Fn(Nonce) -> bool,
+    ) -> Vec<Order> {
         self.warm.wanted.clear();
         if orders.is_empty() {
             return orders;

@@ -124,7 +124,7 @@ mod tests {
         assert_eq!(warm.keys().map(|key| &**key).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(warm["a"].to, Nonce(1));
         let long = |at: u8| key(&format!("{}{}", "\"".repeat(500), char::from(at)));
-        (b'a'..b'z')
+        (b'a'..=b'z')
             .for_each(|at| WarmStep::Begin(long(at), warming(1, 3), 99).carry_out(&mut warm));
         let stored = serde_json::to_string(&warm).expect("JSON");
         assert!(
