@@ -39,6 +39,7 @@ use std::{fmt::Display, future::Future, pin::Pin, sync::Arc, time::Duration};
 use tokio::{sync::watch, task::JoinSet, time::sleep};
 
 use super::leave::{Leave, asked_to_leave};
+use super::member_tasks::{Ended, Handover, Waiting};
 use super::pool_labels::{Following, LabelsHandle};
 use super::rests::Rests;
 use super::warming::{Prepare, Warming};
@@ -60,63 +61,6 @@ const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5
 const REPORTS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
 /// How long the tasks of a member that stops, and comes back, may take.
 const STOP: Duration = Duration::from_secs(30);
-
-/// The task is done, and leaves no value for the next owner.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Done;
-
-/// What a task leaves to the next owner when it ends.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Handover {
-    /// The value that the next owner reads.
-    pub value: Option<String>,
-}
-
-impl From<Done> for Handover {
-    fn from(_: Done) -> Self {
-        Self::default()
-    }
-}
-
-impl From<()> for Handover {
-    fn from((): ()) -> Self {
-        Self::default()
-    }
-}
-
-impl From<String> for Handover {
-    fn from(value: String) -> Self {
-        Self { value: Some(value) }
-    }
-}
-
-impl From<Option<String>> for Handover {
-    fn from(value: Option<String>) -> Self {
-        Self { value }
-    }
-}
-
-/// How the task of one lease ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// It finished, and its lease was handed over.
-    Done,
-    /// It finished, and its key is kept for this member, which stops and comes back.
-    Kept,
-    /// It failed or panicked, and its lease was released.
-    Failed(String),
-    /// Its lease was lost; the task was dropped unless it ended in time.
-    Lost(Loss),
-}
-
-/// Why a member has nothing to do yet.
-#[derive(Debug)]
-pub enum Waiting<'a> {
-    /// No server can be reached, or it refuses for now. The call is repeated.
-    Failed(&'a ClientError),
-    /// It has a session but no lease: other members have all of them, or the pool has no keys yet.
-    NoLease,
-}
 
 type Watcher = Arc<dyn Fn(&str, &Ended) + Send + Sync>;
 type WaitWatcher = Arc<dyn Fn(Waiting<'_>) + Send + Sync>;
