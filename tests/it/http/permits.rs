@@ -247,10 +247,10 @@ async fn overlapping_lists_all_come_to_an_end() {
             let mut keys: Vec<Value> = ["db/a", "db/b", "gpus/x", "gpus/y", "db/c"]
                 .iter()
                 .enumerate()
-                .filter(|(at, _)| (n + round + at) % 5 != 0)
-                .map(|(at, key)| match key.starts_with("gpus/") {
-                    true => json!({ "key": key, "permits": 1 + (n + at) % 4 }),
-                    false => json!({ "key": key }),
+                .filter(|(at, _)| !(n + round + at).is_multiple_of(5))
+                .map(|(at, key)| {
+                    let permits = if key.starts_with("gpus/") { 1 + (n + at) % 4 } else { 1 };
+                    json!({ "key": key, "permits": permits })
                 })
                 .collect();
             let places = keys.len();
