@@ -1,4 +1,4 @@
-//! Which keys of a pool go to which members, where policies say so by labels: [`PlaceRule`]. Keys of one policy are a class.
+//! Which keys of a pool go to which members, where policies say so by labels: [`PlaceRule`](crate::lease::PlaceRule). Keys of one policy are a class.
 //!
 //! Guarantees: no key goes to a member that does not meet what its class requires. Keys are spread over the values of the
 //! label that their class names, so that the values differ by one key at most, unless the members of a value have no room.
