@@ -39,7 +39,7 @@ pub struct AcquireArgs {
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     all: Vec<String>,
     /// How many permits of KEY to take, or none of them [default: 1]
-    #[arg(long, value_name = "N", requires = "key", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", requires = "key", value_parser = clap::value_parser!(u32).range(1..=256))]
     permits: Option<u32>,
     /// All permits of KEY: nobody else has one meanwhile
     #[arg(long, requires = "key", conflicts_with = "permits")]

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use super::{place_rule::PlaceRule, primitives::permit_of};
+use super::{
+    place_rule::PlaceRule,
+    primitives::{PERMIT, permit_of},
+};
 
 /// The pool of the keys that no policy names.
 pub const DEFAULT_POOL: &str = "default";
@@ -71,13 +74,8 @@ pub enum Named {
     Lease,
     /// This many permits.
     Permits(u32),
-    /// A permit beyond those of its key.
-    Beyond {
-        /// The number of the permit.
-        number: u32,
-        /// How many permits the key has.
-        permits: u32,
-    },
+    /// No permit of a key, though it is written like one. The key has this many.
+    NoPermit(u32),
 }
 
 impl Policy {
@@ -85,10 +83,14 @@ impl Policy {
     #[must_use]
     pub fn named(&self, key: &str) -> Named {
         let permits = self.permits;
-        match permit_of(key).filter(|_| permits > 1) {
-            Some((_, number)) if number > permits => Named::Beyond { number, permits },
-            None if permits > 1 => Named::Permits(permits),
-            _ => Named::Lease,
+        if permits == 1 {
+            return Named::Lease;
+        }
+        match permit_of(key) {
+            Some((_, number)) if number <= permits => Named::Lease,
+            Some(_) => Named::NoPermit(permits),
+            None if key.contains(PERMIT) => Named::NoPermit(permits),
+            None => Named::Permits(permits),
         }
     }
 }
@@ -380,8 +382,9 @@ mod tests {
         let policy = Policy { permits: 4, ..Policy::default() };
         assert_eq!(policy.named("gpus/a"), Named::Permits(4));
         assert_eq!(policy.named("gpus/a#4"), Named::Lease);
-        assert_eq!(policy.named("gpus/a#5"), Named::Beyond { number: 5, permits: 4 });
-        assert_eq!(policy.named("gpus/a#0"), Named::Permits(4), "no number of a permit");
+        for odd in ["gpus/a#5", "gpus/a#0", "gpus/a#01", "gpus/a#", "gpus/a#x"] {
+            assert_eq!(policy.named(odd), Named::NoPermit(4), "{odd}");
+        }
         let plain = Policy::default();
         assert!(["a", "a#1", "a#9"].iter().all(|key| plain.named(key) == Named::Lease));
     }

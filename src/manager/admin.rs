@@ -144,6 +144,7 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<View, AdminError> {
         check_text("by", by, MAX_PIN_BYTES)?;
+        self.check_lease(key.as_str()).map_err(CallError::from)?;
         self.carry_out(key, asked.into(), || Request::Pin(by.into(), actor.into())).await
     }
 

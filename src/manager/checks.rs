@@ -35,21 +35,32 @@ pub(crate) fn check_min_hold(min_hold_ms: u64) -> Result<(), Invalid> {
 }
 
 impl Manager {
+    /// Why a key is no lease, if it is none.
+    pub(super) fn no_lease(&self, key: &str) -> Option<String> {
+        match self.named(key) {
+            Named::Lease => None,
+            Named::Permits(permits) => Some(format!(
+                "names {key:?}, which has {permits} permits: name one of them, such as \"{key}#1\", or acquire {key:?} by \
+                 itself or by acquire-all"
+            )),
+            Named::NoPermit(permits) => {
+                Some(format!("names {key:?}, which is no permit: they are #1 to #{permits}"))
+            }
+        }
+    }
+
+    /// Checks that the key is a lease, where a call found no tenure. Leases from before the key had permits go on.
+    pub(super) fn check_lease(&self, key: &str) -> Result<(), Invalid> {
+        match self.no_lease(key) {
+            Some(detail) => Err(Invalid { field: "key", detail }),
+            None => Ok(()),
+        }
+    }
+
     /// Checks that the key is a lease, and that a policy names it if the settings require that.
     pub(super) fn check_named(&self, field: &'static str, key: &Key) -> Result<(), Invalid> {
-        match self.named(key.as_str()) {
-            Named::Lease => {}
-            Named::Permits(permits) => {
-                let detail = format!(
-                    "names {key:?}, which has {permits} permits: acquire it alone or by acquire-all, or name a permit, \
-                     such as \"{key}#1\""
-                );
-                return Err(Invalid { field, detail });
-            }
-            Named::Beyond { number, permits } => {
-                let detail = format!("names the permit {number} of a key that has {permits}");
-                return Err(Invalid { field, detail });
-            }
+        if let Some(detail) = self.no_lease(key.as_str()) {
+            return Err(Invalid { field, detail });
         }
         let strict = self.limits.strict_prefixes && !key.is_session();
         if !strict || !self.coordinator.policy_table().of(key.as_str()).0.prefix.is_empty() {

@@ -113,7 +113,10 @@ impl Manager {
                 }
                 Ok(Alive { token, valid_for_ms, revived })
             }
-            Answer::Lost(lost) => Err(HolderError::Lost(lost)),
+            Answer::Lost(lost) => {
+                self.check_lease(key).map_err(CallError::from)?;
+                Err(HolderError::Lost(lost))
+            }
             Answer::KeptBySession(session, _) => Err(HolderError::KeptBySession(session)),
             other => Err(CallError::of("heartbeat", other).into()),
         }
@@ -151,6 +154,9 @@ impl Manager {
         let standing = quotas.standing(release.lease_id.principal(), key);
         match self.ask(key, asked.into(), || Request::Release(release.clone())).await? {
             Answer::Released(released) => {
+                if !released {
+                    self.check_lease(key).map_err(CallError::from)?;
+                }
                 quotas.released(standing.filter(|_| released));
                 Ok(released)
             }
@@ -195,7 +201,10 @@ impl Manager {
                 self.transferred(claim, key, &transfer, &view);
                 Ok(*view)
             }
-            Answer::Lost(lost) => Err(HolderError::Lost(lost)),
+            Answer::Lost(lost) => {
+                self.check_lease(key).map_err(CallError::from)?;
+                Err(HolderError::Lost(lost))
+            }
             other => {
                 let error = CallError::of("transfer", other);
                 Err(error.blaming(transfer.value.as_deref()).into())

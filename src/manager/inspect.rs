@@ -113,7 +113,11 @@ impl Manager {
     /// [`CallError`] when the store cannot be read.
     pub async fn check(&self, key: &Key, token: Token) -> Result<(bool, View), CallError> {
         let view = self.view(key).await?;
-        Ok((view.state == KeyState::Held && view.token == token, view))
+        let is_current = view.state == KeyState::Held && view.token == token;
+        if !is_current {
+            self.check_lease(key.as_str())?;
+        }
+        Ok((is_current, view))
     }
 
     /// A key as it is in the store now, and the condition that an application adds to its own write into the same store

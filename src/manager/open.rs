@@ -9,7 +9,7 @@ use super::{CallLimits, Manager};
 use crate::{
     actor::{
         self, Arbiters, Coordinator, Environment, Limits, NamedPlugin, Node, Registry,
-        Subscription, Supervisor, watch,
+        Subscription, Supervisor, supervise, watch,
     },
     clock::{Clock, Entropy, dash_map},
     lease::{Moment, NodeContext, Policies, Rules, StoreError},
@@ -127,7 +127,7 @@ impl Manager {
         let (limits, serving) = (parts.calls, dash_map());
         let places = Arc::new(Semaphore::new(limits.waiting_places.min(Semaphore::MAX_PERMITS)));
         let counter = Arc::default();
-        Ok(Arc::new(Self {
+        let manager = Arc::new(Self {
             coordinator,
             limits,
             draining,
@@ -137,7 +137,10 @@ impl Manager {
             node,
             turnstiles: Default::default(),
             counter,
-        }))
+        });
+        supervise(&manager, "guards of pools", |manager| manager.keep_guards());
+        supervise(&manager, "preparations of pools", |manager| manager.keep_warmups());
+        Ok(manager)
     }
 
     /// From now on nothing is granted, and no heartbeat is absorbed.

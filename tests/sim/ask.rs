@@ -27,6 +27,8 @@ pub enum Ask {
     Label(SessionId, Labels),
     /// With the keys that the member holds, whose loads it reports.
     BeatSession(SessionId, u64, Vec<Key>),
+    /// It is prepared for these keys.
+    Prepared(SessionId, Vec<Key>),
     DrainSession(SessionId),
     CloseSession(SessionId),
     Revoke(Key, Revoke),
@@ -183,6 +185,11 @@ impl Ask {
             }
             Self::Ready(id) => {
                 manager.ready_session(id, asked).await?;
+                Got::Ordered
+            }
+            Self::Prepared(id, keys) => {
+                let noted = manager.note_prepared(id, &keys);
+                noted.map_err(CallError::Invalid)?;
                 Got::Ordered
             }
             Self::Label(id, labels) => {

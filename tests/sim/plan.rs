@@ -178,7 +178,7 @@ pub fn plan(seed: u64) -> Plan {
         faults: Vec::new(),
         calm,
         stop,
-        policies: policies(dice),
+        policies: policies(dice, &calm_pool(seed)),
         pool,
         placed: false,
         manners,
@@ -211,7 +211,18 @@ fn weather(dice: &mut Chance) -> Weather {
     }
 }
 
-fn policies(dice: &mut Chance) -> Arc<Policies> {
+/// What else holds for the pool: members prepare for keys, and the loss of many members is guarded against.
+fn calm_pool(seed: u64) -> Policy {
+    let mut chance = Chance::of(seed, "calm pool");
+    Policy {
+        warmup_timeout_ms: *chance.pick(&[0, 0, 500, 3_000]),
+        warmups: *chance.pick(&[1, 3]),
+        mass_failure_within_ms: *chance.pick(&[0, 0, 0, 5_000]),
+        ..Policy::default()
+    }
+}
+
+fn policies(dice: &mut Chance, pool: &Policy) -> Arc<Policies> {
     let fence = |when, plugins: &[&str], on_failure, on_release| {
         Some(Arc::new(FencePlan {
             plugins: plugins.iter().map(|name| Box::from(*name)).collect(),
@@ -240,7 +251,15 @@ fn policies(dice: &mut Chance) -> Arc<Policies> {
         Policy { fence: after, ..policy("g/") },
         Policy { lock_delay_ms: delay, ..policy("d/") },
         Policy { permits: PERMITS, ..policy("s/") },
-        Policy { pool: "pool".into(), balance, rejoin_window_ms, place, ..policy("p/") },
+        Policy {
+            prefix: "p/".into(),
+            handover_timeout_ms: HANDOVER_MS,
+            pool: "pool".into(),
+            balance,
+            rejoin_window_ms,
+            place,
+            ..pool.clone()
+        },
     ];
     Arc::new(Policies::new(all, Policy::default()))
 }

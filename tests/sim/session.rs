@@ -221,6 +221,11 @@ impl Session<'_> {
             let answer = me.call(Op::BeatSession, &self.name(), &ask).await;
             match &answer.got {
                 Ok(Got::SessionAlive(alive)) => {
+                    let next = alive.asks.prepare.iter().filter(|next| !next.ready);
+                    let next: Vec<Key> = next.map(|next| next.key.clone()).collect();
+                    if !next.is_empty() && me.per_mille(700) {
+                        me.call(Op::Check, "", &Ask::Prepared(self.id, next)).await;
+                    }
                     for held in self.alive(&answer, alive) {
                         release(me, held, Op::Release).await;
                     }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use crate::{
-    lease::{MassFailure, PlaceTable, Policies, Policy, Rules, Warmups},
+    lease::{MassFailure, Named, PlaceTable, Policies, Policy, Rules, Warmups},
     telemetry::PoolMetrics,
 };
 
@@ -105,10 +105,11 @@ impl PolicyTable {
         self.policies.mass_failure(pool)
     }
 
-    /// Whether a key belongs to a pool.
+    /// Whether a key belongs to a pool. One that has permits does not: they do.
     #[must_use]
     pub fn is_of(&self, key: &str, pool: &str) -> bool {
-        *self.of(key).0.pool == *pool
+        let policy = self.of(key).0;
+        *policy.pool == *pool && policy.named(key) == Named::Lease
     }
 
     /// Where to look for the keys of a pool that begin with `prefix`: prefixes in byte order, none of which covers

@@ -58,7 +58,9 @@ use crate::{
         runtime::watch::{self, settle},
     },
     clock::HashSet,
-    lease::{Announced, ChangeKind, Key, Moment, Nonce, Owner, SessionOver, SessionSpec, Token},
+    lease::{
+        Announced, ChangeKind, Key, Moment, Named, Nonce, Owner, SessionOver, SessionSpec, Token,
+    },
     store::Committed,
 };
 
@@ -207,6 +209,9 @@ impl Pools {
         let policy = table.of(key.as_str()).0;
         if change.kind == ChangeKind::Forgotten {
             self.change(&policy.pool, |pool| pool.forget(key, change.token));
+            return;
+        }
+        if policy.named(key.as_str()) != Named::Lease {
             return;
         }
         let delays = Delays {

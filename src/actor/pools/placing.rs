@@ -236,6 +236,7 @@ impl Pool {
                         // It counts where it goes.
                         on_the_way += usize::from(!carriers[at].draining);
                         carriers[to].take(load);
+                        sites.add(class, to);
                         continue;
                     }
                     let carrier = &mut carriers[at];
@@ -250,6 +251,7 @@ impl Pool {
             };
             if let Some(to) = warm_to {
                 carriers[to].take(load);
+                sites.add(class, to);
                 continue;
             }
             let owner = place.owner.as_deref().filter(|_| from.is_none());

@@ -21,7 +21,7 @@ use crate::{
         peer::was_forwarded,
         request::{Body, kept_by, mark},
     },
-    lease::{Grant as Granted, Key, Moment},
+    lease::{Grant as Granted, Key, Moment, Refusal},
     manager::{
         AcquireAll, AcquireError, AcquireOne, CallError, Home, MAX_TAKEN, NotAll, SessionError,
         Take, Wanted,
@@ -204,6 +204,9 @@ impl Call<'_> {
                 Problem { detail: not_all.to_string(), ..problem }
             }
             (AcquireError::NoneAvailable(_), false) => problem.uncounted(),
+            (AcquireError::Refused(Refusal::HeldByYou, _), true) => {
+                Problem { detail: format!("this owner already holds {key:?}"), ..problem }
+            }
             _ => problem,
         };
         caller.told(key.as_str(), problem)

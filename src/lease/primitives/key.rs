@@ -85,7 +85,7 @@ impl fmt::Debug for Key {
 }
 
 /// What stands between the name of a key with permits and the number of a permit.
-const PERMIT: char = '#';
+pub(in crate::lease) const PERMIT: char = '#';
 
 /// The prefix of sessions' keys. It starts with a character that no caller's key may contain.
 const SESSION_PREFIX: &str = "\u{7f}session/";

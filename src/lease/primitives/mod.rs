@@ -11,6 +11,7 @@ mod token;
 
 pub(in crate::lease) use drift::ceil_ms;
 pub use drift::{CLIENT_DRIFT, Drift, NODE_DRIFT};
+pub(in crate::lease) use key::PERMIT;
 pub use key::{InvalidName, Key, MAX_KEY_BYTES, is_plugin_name, is_pool_name, permit_of};
 pub use lease_id::{ClusterSecret, LeaseId, NotALeaseId};
 pub use moment::Moment;

@@ -199,10 +199,14 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
         let manager = self.call.manager;
         let rules = manager.coordinator.protocol;
         let mut counts = Availability { keys: part.permits.len(), ..Availability::default() };
+        let own = self.proofs();
         match manager.views(&part.permits).await {
             Ok(views) => {
                 let owner = &self.call.any.owner;
-                for view in &views {
+                // What the call has taken itself is given back.
+                let has = |key: &Key| own.iter().any(|(taken, _)| taken == key);
+                let others = part.permits.iter().zip(&views).filter(|(key, _)| !has(key));
+                for (_, view) in others {
                     let mine = |other: &crate::lease::Owner| rules.is_owner(other, owner);
                     let why = match view.owner.as_ref() {
                         Some(other) if mine(other) => Refusal::HeldByYou,

@@ -69,7 +69,7 @@ fn part(manager: &Manager, key: &Key, take: Take) -> Result<Part, Invalid> {
         Take::Permits(count) => count as usize,
     };
     if !(1..=most).contains(&count) {
-        let detail = format!("is {count}; {key:?} has {most}");
+        let detail = format!("is {count}; it must be from 1 to {most}, the permits of {key:?}");
         return Err(Invalid { field: "permits", detail });
     }
     let part = Part { key: key.clone(), permits, count };

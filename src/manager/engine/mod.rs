@@ -23,7 +23,7 @@ pub use thread::{StartError, Tenure};
 
 use super::{CallLimits, Manager, Parts, notify::Notifiers};
 use crate::{
-    actor::{Arbiters, Limits, NamedPlugin, Reach, Subscription, supervise},
+    actor::{Arbiters, Limits, NamedPlugin, Reach, Subscription},
     clock::{Clock, Entropy, SystemClock, SystemEntropy},
     lease::{Rules, is_loopback},
     plugin,
@@ -86,8 +86,6 @@ impl Engine {
         })
         .await?;
         let notifiers = Notifiers::start(manager.clone(), &url);
-        supervise(&manager, "guards of pools", |manager| manager.keep_guards());
-        supervise(&manager, "preparations of pools", |manager| manager.keep_warmups());
         let remembering = actix::spawn(store.remembering());
         let patience = settings.server.shutdown_timeout;
         Ok(Self { manager, metrics, store, notifiers, remembering, patience })

@@ -365,3 +365,59 @@ async fn a_part_that_is_revoked_ends_the_call() {
     let (answer, ()) = tokio::join!(waits, revokes);
     answer.problem(409, "request-id-spent");
 }
+
+/// What names the key where only one of its permits can be meant is refused, and not answered as if nothing were held.
+#[tokio::test]
+async fn a_call_that_must_name_a_permit_says_so() {
+    let server = server();
+    let lease = Grant::of(&server.post("/v1/acquire", &one("gpus/x", "w", 0)).await.ok());
+    for key in ["gpus/x", "gpus/x#7", "gpus/x#01"] {
+        let proof = json!({ "key": key, "lease_id": lease.lease_id });
+        for path in ["/v1/heartbeat", "/v1/release", "/v1/transfer"] {
+            server.post(path, &proof).await.bad_field("key");
+        }
+        let check = json!({ "key": key, "token": lease.token });
+        server.post("/v1/check", &check).await.bad_field("key");
+        server.post("/v1/admin/pin", &json!({ "key": key, "by": "b" })).await.bad_field("key");
+    }
+    server.post("/v1/acquire", &one("gpus/x#01", "w", 0)).await.bad_field("key");
+    server.post("/v1/heartbeat", &lease.proof()).await.ok();
+}
+
+#[tokio::test]
+async fn what_a_refused_call_had_is_not_counted() {
+    let server = server();
+    for key in ["gpus/x#2", "gpus/x#4"] {
+        server.acquire(key, "other", 60_000).await;
+    }
+    let keys = json!([{ "key": "gpus/x", "permits": 3 }]);
+    let refused = server.post("/v1/acquire-all", &all(&keys, "w", 0)).await;
+    let refused = refused.problem(409, "none-available");
+    assert_eq!(
+        (&refused["counts"]["held"], &refused["counts"]["held_by_you"]),
+        (&json!(2), &json!(0))
+    );
+}
+
+/// The record of a key from before it had permits is no key of its pool.
+#[tokio::test]
+async fn a_key_with_permits_is_no_key_of_its_pool() {
+    let pool = "[[policy]]\nprefix = \"gpus/\"\npool = \"gpus\"\nbalance = true\n";
+    let server = Server::configured(pool);
+    for key in ["gpus/x", "gpus/y"] {
+        let lease = server.acquire(key, "w", 60_000).await;
+        server.release(&lease).await;
+    }
+    server.configure(&format!("{pool}permits = 3\n"));
+    let server = server.kill().restart();
+    let session = server.session("m", 60_000, json!({ "pool": "gpus" })).await;
+    let call = json!({ "key": "gpus/x", "owner": "m", "session": session.id });
+    server.post("/v1/acquire", &call).await.ok();
+    eventually("the pool has one key", async || {
+        let shown = server.get("/v1/pools/gpus").await.ok();
+        (&shown["keys"], &shown["free"]) == (&json!(1), &json!(0))
+    })
+    .await;
+    let assigned = server.get("/v1/pools/gpus/assignment").await.ok();
+    assert_eq!(assigned["keys"].as_array().expect("keys").len(), 1, "{assigned}");
+}
