@@ -6,8 +6,8 @@ moment() { read -r up _ </proc/uptime; }
 say() { moment; echo "$1 $TENURE_TOKEN $$ $up" >>"$CHAOS/log/$name"; }
 exec 9>>"$CHAOS/lock/$name"
 if flock -n 9; then say begin; else say overlap; fi
-# Every fourth does not end when it is told to.
-if (( ${name//[^0-9]/} % 4 )); then trap 'say end; exit 0' TERM; else trap '' TERM; fi
+# Every fourth does not end when it is told to, unless all are to.
+if [[ -n $CHAOS_POLITE ]] || (( ${name//[^0-9]/} % 4 )); then trap 'say end; exit 0' TERM; else trap '' TERM; fi
 exec 3<>"$CHAOS/fifo"
 while :; do
   read -r -t 0.4 -u 3 _

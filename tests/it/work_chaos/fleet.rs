@@ -21,9 +21,11 @@ const LAST_KILLED: usize = 3;
 pub struct Fleet {
     dir: TempDir,
     server: String,
+    pool: String,
+    /// An agent takes so many keys at most.
+    capacity: Option<usize>,
     guarded: bool,
     pub ttl_ms: u64,
-    pub keys: usize,
     agents: Vec<Agent>,
 }
 
@@ -60,8 +62,15 @@ impl Fleet {
         let list: String = (0..keys).map(|n| format!("chaos/{n}\n")).collect();
         fs::write(dir.path().join("keys"), list).expect("a file");
         let agent = || Agent { child: None, paused: false, leaving: false, next_at: now() };
-        let agents = std::iter::repeat_with(agent).take(agents).collect();
-        Self { dir, server, guarded, ttl_ms, keys, agents }
+        let agents: Vec<Agent> = std::iter::repeat_with(agent).take(agents).collect();
+        let (pool, capacity) = ("default".to_owned(), Some(keys.div_ceil(agents.len()) + 2));
+        Self { dir, server, pool, capacity, guarded, ttl_ms, agents }
+    }
+
+    /// Its agents are members of this pool, which says how many keys each has. Their programs end when they are told to.
+    pub fn of_pool(mut self, pool: &str) -> Self {
+        (self.pool, self.capacity) = (pool.to_owned(), None);
+        self
     }
 
     pub fn log(&self) -> PathBuf {
@@ -69,13 +78,18 @@ impl Fleet {
     }
 
     fn start(&mut self, number: usize) {
+        self.start_version(number, "");
+    }
+
+    /// Starts an agent that says that it is of this version.
+    pub fn start_version(&mut self, number: usize, version: &str) {
         let dir = self.dir.path();
         let said = fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(dir.join(format!("agent-{number}")));
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
-        command.args(["--server", &self.server, "work", "--pool", "default", "--keys-from"]);
+        command.args(["--server", &self.server, "work", "--pool", &self.pool, "--keys-from"]);
         command.arg(dir.join("keys"));
         command.args([
             "--owner",
@@ -84,9 +98,17 @@ impl Fleet {
             &format!("{}ms", self.ttl_ms),
         ]);
         command.args(["--grace", &format!("{}ms", self.ttl_ms / 6)]);
-        let spread = self.keys.div_ceil(self.agents.len()) + 2;
-        command.args(["--capacity", &spread.to_string(), "--", "bash"]);
+        if let Some(capacity) = self.capacity {
+            command.args(["--capacity", &capacity.to_string()]);
+        }
+        if !version.is_empty() {
+            command.args(["--runs-version", version]);
+        }
+        command.args(["--", "bash"]);
         command.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/work_chaos/child.sh"));
+        if self.capacity.is_none() {
+            command.env("CHAOS_POLITE", "1");
+        }
         command.env("CHAOS", dir).stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(said.expect("a file"));
         if !self.guarded {
@@ -187,6 +209,29 @@ impl Fleet {
                 self.start(number);
             }
         }
+    }
+
+    /// An agent is told to stop, and does.
+    pub async fn stop(&mut self, number: usize) {
+        if let Some(child) = &self.agents[number].child {
+            let _ = kill_process(pid_of(child), Signal::TERM);
+        }
+        self.leaves(number).await;
+    }
+
+    /// An agent ends by itself, with everything handed over or kept.
+    pub async fn leaves(&mut self, number: usize) {
+        let mut child = self.agents[number].child.take().expect("it runs");
+        let mut status = None;
+        let ended = within(ms(DRAIN_MS), async || {
+            status = child.try_wait().expect("it is our child");
+            status.is_some()
+        });
+        let ended = ended.await;
+        if !ended {
+            self.agents[number].child = Some(child);
+        }
+        assert!(ended && status.is_some_and(|it| it.success()), "agent {number}: {status:?}");
     }
 
     /// Every agent is asked to drain; whether all ended with 0.

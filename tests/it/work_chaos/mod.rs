@@ -4,6 +4,7 @@
 //! `SEED` replays the choices, not the timing. `WORK_CHAOS_SECONDS` is how long faults go on.
 
 mod fleet;
+mod rolling;
 mod servers;
 mod signs;
 
@@ -38,6 +39,16 @@ fn chance() -> Chance {
 
 /// Coordinators on these servers, and their addresses as a client takes them.
 async fn nodes(servers: &Servers, witnesses: &Path, count: usize) -> (Vec<Node>, String) {
+    coordinators(servers, witnesses, count, None).await
+}
+
+/// The same, which read a file of settings.
+async fn coordinators(
+    servers: &Servers,
+    witnesses: &Path,
+    count: usize,
+    file: Option<&Path>,
+) -> (Vec<Node>, String) {
     let mut nodes = Vec::new();
     for n in 0..count {
         let mut sets = servers.settings();
@@ -49,7 +60,11 @@ async fn nodes(servers: &Servers, witnesses: &Path, count: usize) -> (Vec<Node>,
             ));
         }
         sets.push("telemetry.log=warn,tenure=info".to_owned());
-        nodes.push(Node::new(&format!("node {n}"), &sets, &[]));
+        let node = Node::new(&format!("node {n}"), &sets, &[]);
+        nodes.push(match file {
+            Some(file) => node.configured(file),
+            None => node,
+        });
     }
     nodes.iter_mut().for_each(Node::launch);
     for node in &mut nodes {

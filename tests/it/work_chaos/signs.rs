@@ -65,14 +65,20 @@ pub fn gather(dir: &Path) -> Vec<Line> {
     lines
 }
 
-/// How many tenures there were, and how many keys had several.
-pub fn tenures(lines: &[Line]) -> (usize, usize) {
-    let mut keys: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
+/// The tokens of each key.
+pub fn tokens(lines: &[Line]) -> BTreeMap<String, BTreeSet<u64>> {
+    let mut keys: BTreeMap<String, BTreeSet<u64>> = BTreeMap::new();
     for line in lines {
         if let Event::Ran { key, token, .. } = &line.event {
-            keys.entry(key).or_default().insert(*token);
+            keys.entry(key.clone()).or_default().insert(*token);
         }
     }
+    keys
+}
+
+/// How many tenures there were, and how many keys had several.
+pub fn tenures(lines: &[Line]) -> (usize, usize) {
+    let keys = tokens(lines);
     let moved = keys.values().filter(|tokens| tokens.len() > 1).count();
     (keys.values().map(BTreeSet::len).sum(), moved)
 }
