@@ -89,7 +89,8 @@ impl Coordinator {
         subscriptions: Vec<Subscription>,
     ) -> Self {
         let (environment, registry) = (Arc::new(environment), Arc::new(registry));
-        let (pools, sessions) = (Arc::<Pools>::default(), Arc::<Sessions>::default());
+        let pools = Arc::new(Pools::new(environment.protocol));
+        let sessions = Arc::<Sessions>::default();
         let session_service = SessionService::new(
             environment.clone(),
             registry.clone(),

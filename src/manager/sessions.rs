@@ -129,6 +129,9 @@ impl Manager {
     /// A member's keys stay shut for at least the rejoin window of its pool.
     fn as_member(&self, spec: SessionSpec) -> SessionSpec {
         let Some(pool) = spec.pool.as_deref() else { return spec };
+        if !self.coordinator.protocol.keys_wait_for_their_member() {
+            return spec;
+        }
         let policies = &self.coordinator.node_context().policies;
         let lock_delay_ms = policies.member_lock_delay_ms(pool, spec.lock_delay_ms);
         SessionSpec { lock_delay_ms, ..spec }

@@ -130,6 +130,22 @@ pub enum Event {
     Ordered { order: String, since: u64 },
     /// A fair call was granted a key whose policy requires labels that the session did not have since before the call.
     Misplaced { key: String, session: String },
+    /// A session joined the pool, and the answer said so.
+    Joined {
+        session: String,
+        owner: String,
+        weight: u32,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        version: Option<String>,
+        unready: bool,
+    },
+    /// From now on nobody can be sure which sessions of this owner are members that stay.
+    Unsure { owner: String },
+    /// A session asked for its share of the pool, and was granted these keys, each under its token. `since`: when it
+    /// first asked. `unready`: it never said that it is ready.
+    Shared { session: String, keys: Vec<(String, u64)>, since: u64, unready: bool },
+    /// The request that a holder hand over a key of the pool for the sake of its balance became durable.
+    Balanced { key: String, token: u64, reason: String },
     /// A subscriber was told of a change (I4).
     Heard { subscriber: String, key: String, seq: u64, kind: String, token: u64 },
     /// A subscriber was told that it may have missed something (I4).

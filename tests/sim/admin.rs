@@ -12,8 +12,9 @@ use super::{
     ask::{Ask, Got},
     history::{Event, Op},
     plain::{a_key, release},
+    plan::Standing,
     run,
-    time::{MS, now},
+    time::{self, MS, now},
     worker::Worker,
 };
 
@@ -39,7 +40,9 @@ pub async fn order(me: Rc<Worker>) {
             92..=94 => order_pool(&me, key).await,
             _ => {
                 let of = me.draw(|chance| super::dice::Dice::index(chance, me.arena.plan.workers));
-                let ask = Ask::DrainOwner(run::owner(of));
+                let owner = run::owner(of);
+                me.arena.log.push(now(), Event::Unsure { owner: owner.as_str().to_owned() });
+                let ask = Ask::DrainOwner(owner);
                 drop(me.call(Op::Check, "", &ask).await);
             }
         }
@@ -59,19 +62,50 @@ async fn order_pool(me: &Worker, key: Key) {
         _ => [PoolOrder::Rebalance, PoolOrder::EndGuard],
     };
     for order in orders {
-        for _ in 0..60 {
-            let since = now();
-            match me.call(Op::Check, "", &Ask::OrderPool(order.clone())).await.got {
-                Ok(Got::Ordered) => {
-                    let order = order.to_string();
-                    me.arena.log.push(now(), Event::Ordered { order, since });
-                    break;
-                }
-                Ok(Got::No(_)) => break,
-                _ => me.sleep(100, 500).await,
-            }
-        }
+        say(me, order).await;
         me.sleep(500, 3_000).await;
+    }
+}
+
+/// Gives an order until it is answered.
+async fn say(me: &Worker, order: PoolOrder) {
+    for _ in 0..60 {
+        let since = now();
+        match me.call(Op::Check, "", &Ask::OrderPool(order.clone())).await.got {
+            Ok(Got::Ordered) => {
+                let order = order.to_string();
+                me.arena.log.push(now(), Event::Ordered { order, since });
+                break;
+            }
+            Ok(Got::No(_)) => break,
+            _ => me.sleep(100, 500).await,
+        }
+    }
+}
+
+/// Orders for the pool what stands for long, and then the opposite.
+pub async fn order_for_long(me: Rc<Worker>) {
+    let plan = &me.arena.plan;
+    let Some((standing, at, span)) = plan.standing else { return };
+    let owners = (0..plan.workers).filter(|of| of.is_multiple_of(2)).map(run::owner);
+    let keys = plan.keys.iter().enumerate().filter(|(at, _)| at.is_multiple_of(2));
+    let keys = keys.map(|(_, key)| key.clone());
+    let (begin, end): (Vec<PoolOrder>, Vec<PoolOrder>) = match standing {
+        Standing::Freeze => (vec![PoolOrder::Freeze], vec![PoolOrder::Thaw]),
+        Standing::Cordon => {
+            owners.map(|it| (PoolOrder::Cordon(it.clone()), PoolOrder::Uncordon(it))).unzip()
+        }
+        Standing::Pause => {
+            keys.map(|it| (PoolOrder::Pause(it.clone()), PoolOrder::Resume(it))).unzip()
+        }
+    };
+    time::until(at).await;
+    for order in begin {
+        say(&me, order).await;
+    }
+    time::until(at + u64::try_from(span.as_nanos()).unwrap_or(0)).await;
+    for order in end {
+        say(&me, order).await;
     }
 }
 

@@ -58,6 +58,7 @@ pub struct Site {
     pub bus_buffer: usize,
     /// Heartbeats whose thread is stopped: see [`Door::stops`].
     pub stops: (u64, u64),
+    pub min_age: Duration,
 }
 
 /// A machine.
@@ -299,6 +300,7 @@ impl Life {
             actors: Limits {
                 passivate_after: Duration::from_secs(5),
                 bus_buffer: site.bus_buffer,
+                min_age: site.min_age,
                 ..Limits::default()
             },
             policies: site.policies.clone(),

@@ -23,6 +23,7 @@ mod panics;
 mod plain;
 mod plan;
 mod plugin;
+mod pools;
 mod raise;
 mod rules;
 mod run;

@@ -13,12 +13,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenure::{clock::Chance, lease::Mutant};
+use tenure::{
+    clock::Chance,
+    lease::{Balance, Mutant},
+};
 
 use super::{
     dice::Dice,
     plain::HELD_LONG,
-    plan::{Fault, Plan, plan},
+    plan::{Fault, Plan, Standing, plan},
     rules,
     run::{Trial, fence_blocks, try_out},
     seeds::{THREADS, commit, mutant, number},
@@ -45,6 +48,8 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
         // What a store does after it lost acknowledged writes is promised by nobody.
         return false;
     }
+    let of_pool = plan.policies.of("p/");
+    let is_ordered = |what| plan.standing.is_some_and(|(standing, ..)| standing == what);
     let keys = |prefix| plan.keys.iter().any(|key| key.as_str().starts_with(prefix));
     match mutant {
         Mutant::RestartWithEmptyPromises | Mutant::RestartGraceHalved => {
@@ -81,8 +86,19 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
         Mutant::LockDelaySkipped => keys("d/"),
         Mutant::MinimumHoldCut => keys(HELD_LONG),
         Mutant::OrderUnstored => plan.pool,
-        Mutant::PartOfAListKept => plan.alls > 0,
+        Mutant::PartOfAListKept | Mutant::RefusedListRepeated => plan.alls > 0,
         Mutant::RequireIgnored => plan.placed && plan.sessions > 0,
+        Mutant::FreezeIgnored => is_ordered(Standing::Freeze),
+        Mutant::CordonIgnored => is_ordered(Standing::Cordon),
+        Mutant::PauseIgnored => is_ordered(Standing::Pause),
+        Mutant::UpgradeIgnored => plan.only_pool && plan.versions,
+        Mutant::UnreadyCounted => plan.only_pool,
+        Mutant::GuardIgnored => plan.only_pool && of_pool.mass_failure_within_ms > 0,
+        Mutant::RejoinWindowSkipped => plan.only_pool && of_pool.rejoin_window_ms > 0,
+        Mutant::PreparationSkipped | Mutant::PreparationsUnbounded => {
+            plan.only_pool && of_pool.warmup_timeout_ms > 0
+        }
+        Mutant::MovesWithoutGain => plan.only_pool && of_pool.balance == Balance::Load,
         Mutant::HandoverCutsPromises | Mutant::RevokeCutsPromises => {
             plan.admin_every < Duration::from_secs(5)
         }
@@ -191,7 +207,7 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
 /// What was noticed of a run: the invariant, or how it ended.
 fn noticed(seed: u64, trial: Trial, commit: &str) -> Option<String> {
     let outcome = try_out(seed, trial, commit);
-    let (report, breaches) = rules::judge(outcome.log.lines(), outcome.blocks);
+    let (report, breaches) = rules::judge(outcome.log.lines(), &outcome.world);
     if let Some(violation) = report.violations.first() {
         return Some(violation.invariant.to_owned());
     }
@@ -256,7 +272,7 @@ fn stage() {
     let (from, seeds) = (number("FROM").unwrap_or(1), number("SEEDS").unwrap_or(1));
     for seed in from..from + seeds {
         let outcome = try_out(seed, Trial { stage: mutant(), broken: None }, "stage");
-        let (report, breaches) = rules::judge(outcome.log.lines(), outcome.blocks);
+        let (report, breaches) = rules::judge(outcome.log.lines(), &outcome.world);
         println!("seed {seed}: {:?}\n{breaches:?}\n{report}", outcome.wrong);
         if let Ok(path) = std::env::var("LOG") {
             outcome.log.write_to(std::path::Path::new(&path)).expect("it is written");

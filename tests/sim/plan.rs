@@ -91,6 +91,16 @@ pub enum Fault {
     },
 }
 
+/// What is ordered for the pool and stands for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    Freeze,
+    /// Half of the owners are cordoned.
+    Cordon,
+    /// Half of the keys are paused.
+    Pause,
+}
+
 pub struct Plan {
     pub kind: Kind,
     pub shape: Shape,
@@ -107,6 +117,14 @@ pub struct Plan {
     pub stop: u64,
     pub policies: Arc<Policies>,
     pub pool: bool,
+    /// All keys are the pool's.
+    pub only_pool: bool,
+    /// Its members say which version they run.
+    pub versions: bool,
+    /// A lease of the pool is not asked for before it was held for this time.
+    pub min_age: Duration,
+    /// What an administrator orders for the pool, when, and for how long.
+    pub standing: Option<(Standing, u64, Duration)>,
     /// The keys of the pool go to members with certain labels only.
     pub placed: bool,
     pub manners: Manners,
@@ -180,6 +198,10 @@ pub fn plan(seed: u64) -> Plan {
         stop,
         policies: policies(dice, &calm_pool(seed)),
         pool,
+        only_pool: false,
+        versions: true,
+        min_age: Duration::from_secs(10),
+        standing: None,
         placed: false,
         manners,
         sessions: *dice.pick(&[0, 200, 400, 700]),
@@ -195,6 +217,7 @@ pub fn plan(seed: u64) -> Plan {
         restless: false,
         keys,
     };
+    plan.draw_pool(seed);
     plan.placed = plan.pool && !plan.policies.of("p/").place.is_empty();
     plan.draw_faults(dice, base);
     let mut chance = Chance::of(seed, "permits");
@@ -276,6 +299,54 @@ fn nanos(span: Duration) -> u64 {
 }
 
 impl Plan {
+    /// In some worlds all keys are the pool's, most workers are members, and balancing is faster.
+    fn draw_pool(&mut self, seed: u64) {
+        let mut chance = Chance::of(seed, "pool");
+        if !chance.per_mille(250) {
+            return;
+        }
+        let keys = chance.between(6, 24);
+        self.keys = (0..keys).map(|n| Key::new(&format!("p/{n}")).expect("it is a key")).collect();
+        (self.pool, self.only_pool) = (true, true);
+        self.sessions = *chance.pick(&[700, 950]);
+        self.versions = chance.per_mille(300);
+        self.min_age = ms(*chance.pick(&[500, 1_000, 10_000]));
+        let standing = *chance.pick(&[
+            None,
+            Some(Standing::Freeze),
+            Some(Standing::Cordon),
+            Some(Standing::Pause),
+        ]);
+        let (at, span) = (chance.between(2, 6) * SECOND, ms(chance.between(8_000, 20_000)));
+        self.standing = standing.map(|standing| (standing, at, span));
+    }
+
+    /// When nodes may not know for long what others stored: from and to. `None` where the store is slow, or loses
+    /// replies, on an ordinary day.
+    pub fn troubles(&self, grace: u64) -> Option<Vec<(u64, u64)>> {
+        if self.shape.slowest() > ms(500) || self.shape.lost > 0.0 || self.shape.deaf > 0.0 {
+            return None;
+        }
+        let trouble = |(at, fault): &(u64, Fault)| {
+            let span = match fault {
+                Fault::Weather(..) | Fault::Stop { .. } | Fault::Wall { .. } => return None,
+                Fault::Cut { .. } | Fault::Alone { .. } => return None,
+                Fault::Crash { down, .. } | Fault::Leave { down, .. } => *down + ms(10_000),
+                Fault::FailedSync(down) => *down + ms(5_000),
+                Fault::Pause { span, .. } | Fault::StoreCut { span, .. } => *span,
+                Fault::StoreStop(span) | Fault::StoreFull(span) | Fault::StoreSlow(_, span) => {
+                    *span
+                }
+                Fault::Throttle(span) | Fault::LateWrites(span) => *span,
+                Fault::LostReplies { span, .. } => *span,
+                Fault::Gap { .. } | Fault::Panic { .. } | Fault::StepDown => ms(2_000),
+                Fault::Regress { .. } => ms(120_000),
+            };
+            Some((*at, at.saturating_add(nanos(span)).saturating_add(grace)))
+        };
+        Some(self.faults.iter().filter_map(trouble).collect())
+    }
+
     /// Whether an old leader may answer with what a restored store forgot. Who restores a real one stops it before.
     pub fn recalls(&self) -> bool {
         let has = |such: fn(&Fault) -> bool| self.faults.iter().any(|(_, fault)| such(fault));

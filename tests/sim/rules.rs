@@ -2,15 +2,47 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tenure::lease::PoolControls;
+use tenure::lease::{PoolControls, Warmups};
 
 use super::{
     history::{self, Event, Limits, Line, Report},
     plain::{HELD_LONG, MIN_HOLD},
-    run::run,
+    plan::Plan,
+    pools,
+    run::{fence_blocks, run},
     time::SECOND,
     worker::SETTLED,
 };
+
+/// What a run is judged by, besides its history.
+#[derive(Clone, Debug, Default)]
+pub struct World {
+    /// Fences that fail keep their keys shut.
+    pub blocks: bool,
+    /// The keys of a member that is gone wait for it.
+    pub rejoins: bool,
+    /// Members prepare for their keys.
+    pub warmups: Option<Warmups>,
+    /// When nodes may not know what others stored; `None` if that may be so at any time.
+    pub troubles: Option<Vec<(u64, u64)>>,
+}
+
+impl World {
+    pub fn of(plan: &Plan) -> Self {
+        Self {
+            blocks: fence_blocks(plan),
+            rejoins: plan.policies.rejoin_window_ms("pool") > 0,
+            warmups: plan.policies.warmups("pool"),
+            troubles: plan.troubles(UNHEARD),
+        }
+    }
+
+    /// Whether every node knew at any time from `from` to `to` what had been stored for [`UNHEARD`].
+    pub fn is_quiet(&self, from: u64, to: u64) -> bool {
+        let apart = |(begin, end): &(u64, u64)| to < *begin || *end < from;
+        self.troubles.as_ref().is_some_and(|troubles| troubles.iter().all(apart))
+    }
+}
 
 /// A rule that was not kept.
 #[derive(Clone, Debug)]
@@ -28,9 +60,16 @@ const UNWILLING: [&str; 4] = ["expired", "session-ended", "revoked", "reclaimed"
 
 /// Every key under `f/` is fenced before a grant, whoever ended its tenure but its owner.
 ///
-/// Every key under `d/` has a lock-delay: between a tenure that ran out, or whose session ended, and the next
+/// Every key under `d/` has a lock-delay, and those of the pool may wait for their members (`rejoins`): between a tenure that ran out, or whose session ended, and the next
 /// one the store has its end, or an administrator's order; but its last owner may take it back.
-fn check(lines: &[Line]) -> Vec<Breach> {
+fn check(lines: &[Line], rejoins: bool) -> Vec<Breach> {
+    let members: BTreeSet<&str> = lines
+        .iter()
+        .filter_map(|line| match &line.event {
+            Event::Joined { session, .. } => Some(&**session),
+            _ => None,
+        })
+        .collect();
     let mut shut: BTreeMap<&str, (u64, u64, &str)> = BTreeMap::new();
     let mut breaches = Vec::new();
     for line in lines {
@@ -38,7 +77,7 @@ fn check(lines: &[Line]) -> Vec<Breach> {
             // What it forgot is not held against it.
             return breaches;
         }
-        let Event::Committed { key, kind, token, owner, fences, .. } = &line.event else {
+        let Event::Committed { key, kind, token, owner, session, fences, .. } = &line.event else {
             continue;
         };
         // An offer that is withdrawn ends nobody's tenure.
@@ -48,11 +87,14 @@ fn check(lines: &[Line]) -> Vec<Breach> {
             let text = format!("{key}: token {token} ended ({kind}) at {} ns unfenced", line.t);
             breaches.push(Breach { rule: "fence", text });
         }
-        if !key.starts_with("d/") {
-            continue;
-        }
+        let of_member = || session.as_deref().is_some_and(|session| members.contains(session));
         match kind.as_str() {
-            "expired" | "session-ended" => drop(shut.insert(key, (*token, line.t, owner))),
+            "expired" | "session-ended" if key.starts_with("d/") => {
+                shut.insert(key, (*token, line.t, owner));
+            }
+            "session-ended" if rejoins && key.starts_with("p/") && of_member() => {
+                shut.insert(key, (*token, line.t, owner));
+            }
             "granted" => {
                 if let Some((ended, at, before)) = shut.remove(key.as_str())
                     && ended != *token
@@ -248,19 +290,19 @@ fn check_heard(lines: &[Line]) -> Vec<Breach> {
     breaches
 }
 
-/// What the checker and the rules of the simulator find in a history, as far as it can be judged. `blocks`: fences
-/// that fail keep their keys shut.
-pub fn judge(lines: Vec<Line>, blocks: bool) -> (Report, Vec<Breach>) {
+/// What the checker and the rules of the simulator find in a history, as far as it can be judged.
+pub fn judge(lines: Vec<Line>, world: &World) -> (Report, Vec<Breach>) {
     let (lines, whole) = judged(lines);
     let limits = Limits { calls_after_calm: SETTLED, ..Limits::default() };
     let mut report = history::check_within(&lines, &limits);
-    let mut breaches = check(&lines);
+    let mut breaches = check(&lines, world.rejoins);
     breaches.extend(check_held(&lines));
     if whole {
         breaches.extend(check_heard(&lines));
         breaches.extend(check_orders(&lines));
         breaches.extend(check_places(&lines));
-        breaches.extend(blocks.then(|| check_blocked(&lines)).into_iter().flatten());
+        breaches.extend(pools::check(&lines, world));
+        breaches.extend(world.blocks.then(|| check_blocked(&lines)).into_iter().flatten());
     }
     if !whole {
         // What the store has from before is not in it.
@@ -314,16 +356,16 @@ fn judged(lines: Vec<Line>) -> (Vec<Line>, bool) {
 fn a_history_without_its_answers_is_refused() {
     let outcome = run(1, None, "holes");
     let lines = outcome.log.lines();
-    let (report, breaches) = judge(lines.clone(), outcome.blocks);
+    let (report, breaches) = judge(lines.clone(), &outcome.world);
     assert!(report.violations.is_empty() && breaches.is_empty(), "{report} {breaches:?}");
 
     let deaf = |line: &Line| !matches!(line.event, Event::Heard { .. }) || line.t < 5 * SECOND;
-    let (_, breaches) = judge(lines.iter().filter(|l| deaf(l)).cloned().collect(), outcome.blocks);
+    let (_, breaches) = judge(lines.iter().filter(|l| deaf(l)).cloned().collect(), &outcome.world);
     assert!(breaches.iter().any(|breach| breach.rule == "I4"), "{breaches:?}");
 
     let is_calm = |line: &Line| matches!(line.event, Event::Calm);
     let calm = lines.iter().find(|line| is_calm(line)).expect("it comes to rest").t;
     let late = |line: &Line| matches!(line.event, Event::Refused { .. }) && line.t > calm;
-    let (report, _) = judge(lines.into_iter().filter(|l| !late(l)).collect(), outcome.blocks);
+    let (report, _) = judge(lines.into_iter().filter(|l| !late(l)).collect(), &outcome.world);
     assert!(report.broken().contains("I8"), "{report}");
 }

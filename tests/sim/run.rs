@@ -25,7 +25,7 @@ use super::{
     panics, plain,
     plan::{FENCE_MS, Fault, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan},
     plugin::SimPlugin,
-    rules::UNHEARD,
+    rules::{UNHEARD, World},
     signal::Signal,
     store::{Flaw, Server},
     time::{self, SECOND, SimClock, now, until},
@@ -42,8 +42,8 @@ pub struct Outcome {
     pub wrong: Vec<String>,
     /// Simulated nanoseconds.
     pub span: u64,
-    /// A fence that failed keeps its key shut.
-    pub blocks: bool,
+    /// By what it is judged.
+    pub world: World,
 }
 
 /// The owner that a worker acts as.
@@ -76,14 +76,14 @@ pub fn try_out(seed: u64, trial: Trial, commit: &str) -> Outcome {
     let log = Log::default();
     let life = || local.block_on(&runtime, live(seed, trial, commit, log.clone()));
     panics::take();
-    let (mut wrong, span, blocks) = catch_unwind(AssertUnwindSafe(life)).unwrap_or_default();
+    let (mut wrong, span, world) = catch_unwind(AssertUnwindSafe(life)).unwrap_or_default();
     wrong.extend(panics::take());
     let _runtime = runtime.enter();
     drop(local);
-    Outcome { log, wrong, span, blocks }
+    Outcome { log, wrong, span, world }
 }
 
-async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, u64, bool) {
+async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, u64, World) {
     time::begin();
     let mutant = trial.broken;
     let mut plan = plan(seed);
@@ -114,6 +114,12 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     let count = arena.plan.workers;
     let admin = Rc::new(Worker::new(count, "admin", &arena, chance.fork()));
     let ordering = spawn_local(admin::order(admin.clone()));
+    spawn_local(admin::order_for_long(Rc::new(Worker::new(
+        count,
+        "operator",
+        &arena,
+        Chance::of(seed, "operator"),
+    ))));
     let (others, own) = (hosts.clone(), RefCell::new(chance.fork()));
     let over = Cell::new(false);
     let nemesis =
@@ -142,7 +148,7 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     log.push(now(), Event::Over);
     let span = now();
     hosts.iter().for_each(|host| host.crash());
-    (stuck, span, fence_blocks(&arena.plan))
+    (stuck, span, World::of(&arena.plan))
 }
 
 /// A fence that failed keeps its key shut.
@@ -188,6 +194,7 @@ pub fn site(
         seed,
         bus_buffer: plan.bus_buffer,
         stops: plan.stops,
+        min_age: plan.min_age,
     })
 }
 

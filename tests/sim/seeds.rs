@@ -47,7 +47,7 @@ pub fn commit() -> String {
 fn judge(outcome: &Outcome) -> (Counts, Option<String>) {
     let lines = outcome.log.lines();
     let lost = rules::never_raised(&lines);
-    let (report, breaches) = rules::judge(lines, outcome.blocks);
+    let (report, breaches) = rules::judge(lines, &outcome.world);
     let wrong = outcome.wrong.iter().filter(|what| !lost || !what.starts_with("I8"));
     let mut wrong = wrong.map(|what| format!("{what}\n")).collect::<String>();
     if !report.violations.is_empty() {

@@ -26,6 +26,8 @@ struct Session<'a> {
     steps: u64,
     pool: bool,
     unready: bool,
+    /// It never said that it is ready.
+    never_ready: bool,
     /// Its labels, while it is certain which hold.
     labels: Option<Labels>,
     relabelled: bool,
@@ -41,6 +43,7 @@ pub async fn work(me: &Worker) {
             session.take().await;
         }
         if session.unready && me.per_mille(300) {
+            session.never_ready = false;
             let ready = me.call(Op::Check, "", &Ask::Ready(session.id)).await;
             session.unready = ready.got.is_err();
         }
@@ -63,6 +66,7 @@ pub async fn work(me: &Worker) {
     }
     if session.pool && me.per_mille(400) {
         // It leaves, and hands over what it is asked for.
+        unsure(me);
         me.call(Op::Check, "", &Ask::DrainSession(session.id)).await;
         session.beat().await;
     }
@@ -87,15 +91,23 @@ async fn open(me: &Worker) -> Option<Session<'_>> {
     // What was lost is a session that nobody uses.
     let version = me.draw(|chance| *chance.pick(&[None, None, Some("1.9"), Some("1.10")]));
     let announced = Announced {
-        version: version.filter(|_| pool).map(Into::into),
+        version: version.filter(|_| pool && me.arena.plan.versions).map(Into::into),
         unready: pool && me.per_mille(200),
         labels: if me.arena.plan.placed && pool { some_labels(me) } else { Labels::new() },
         ..Announced::default()
     };
     let (unready, labels) = (announced.unready, Some(announced.labels.clone()));
+    let (weight, version) = (spec.weight, announced.version.as_deref().map(str::to_owned));
     let ask = Ask::Open(me.owner.clone(), ttl_ms, spec, announced);
     let answer = me.call(Op::OpenSession, "", &ask).await;
-    let Ok(Got::Opened(id, valid_for_ms)) = answer.got else { return None };
+    let Ok(Got::Opened(id, valid_for_ms)) = answer.got else {
+        unsure(me);
+        return None;
+    };
+    if pool {
+        let (session, owner) = (id.digest.to_string(), me.owner.as_str().to_owned());
+        me.arena.log.push(now(), Event::Joined { session, owner, weight, version, unready });
+    }
     me.refused(answer.call, "opened");
     let until = answer.sent + valid_for_ms * MS;
     let (held, revoked) = (Vec::new(), Vec::new());
@@ -109,9 +121,15 @@ async fn open(me: &Worker) -> Option<Session<'_>> {
         steps: 0,
         pool,
         unready,
+        never_ready: unready,
         labels,
         relabelled: false,
     })
+}
+
+/// It is not certain any more which sessions of the worker are members that stay.
+fn unsure(me: &Worker) {
+    me.arena.log.push(now(), Event::Unsure { owner: me.owner.as_str().to_owned() });
 }
 
 fn some_labels(me: &Worker) -> Labels {
@@ -154,6 +172,15 @@ impl Session<'_> {
         }
     }
 
+    /// What a fair call was granted.
+    fn shares(&self, answer: &Answer, since: u64) {
+        let Ok(Got::Grants(grants)) = &answer.got else { return };
+        let keys = grants.iter();
+        let keys = keys.map(|(key, grant)| (key.as_str().to_owned(), grant.view.token.0)).collect();
+        let (session, unready) = (self.name(), self.never_ready);
+        self.me.arena.log.push(now(), Event::Shared { session, keys, since, unready });
+    }
+
     /// Takes a lease, or some, under it.
     async fn take(&mut self) {
         let me = self.me;
@@ -185,9 +212,11 @@ impl Session<'_> {
             };
             (Op::Acquire, one.key.as_str().to_owned(), Ask::Acquire(one))
         };
+        let since = now();
         if let Some(answer) = ask_until_settled(me, op, &name, &ask).await {
             if is_fair {
                 self.fits(&answer);
+                self.shares(&answer, since);
             }
             self.granted(&answer);
         }
@@ -221,12 +250,13 @@ impl Session<'_> {
             let answer = me.call(Op::BeatSession, &self.name(), &ask).await;
             match &answer.got {
                 Ok(Got::SessionAlive(alive)) => {
+                    let over = self.alive(&answer, alive);
                     let next = alive.asks.prepare.iter().filter(|next| !next.ready);
                     let next: Vec<Key> = next.map(|next| next.key.clone()).collect();
                     if !next.is_empty() && me.per_mille(700) {
                         me.call(Op::Check, "", &Ask::Prepared(self.id, next)).await;
                     }
-                    for held in self.alive(&answer, alive) {
+                    for held in over {
                         release(me, held, Op::Release).await;
                     }
                     return true;

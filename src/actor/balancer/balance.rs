@@ -1,9 +1,5 @@
 //! Asks for leases where a pool is out of balance.
 
-#[cfg(feature = "testing")]
-#[path = "../../../tests/doors/min_age.rs"]
-mod door;
-
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt, stream};
@@ -19,8 +15,6 @@ use crate::{
 
 /// The shortest time between two plans.
 const ROUND: Duration = Duration::from_secs(1);
-/// A lease is not asked for before it was held for this time.
-const MIN_AGE: Duration = Duration::from_secs(10);
 /// How many leases of a member are asked for at once; or half of what it holds, if that is more.
 const MOVES_AT_ONCE: usize = 16;
 /// The reason of a request that no administrator made, and its author.
@@ -29,17 +23,9 @@ const ACTOR: &str = "balancer";
 /// How many requests are written at a time.
 const ASKS_AT_ONCE: usize = 64;
 
-/// [`MIN_AGE`], unless a test sets a shorter time.
-fn min_age() -> Duration {
-    #[cfg(feature = "testing")]
-    if let Some(span) = door::min_age() {
-        return span;
-    }
-    MIN_AGE
-}
-
-fn damping() -> Damping {
-    Damping { min_age: min_age(), at_once: MOVES_AT_ONCE, is_exact: false }
+fn damping(coordinator: &Coordinator) -> Damping {
+    let min_age = coordinator.limits.min_age;
+    Damping { min_age, at_once: MOVES_AT_ONCE, is_exact: false }
 }
 
 /// What all nodes together would do now for the balance of a pool, without doing it; also for a pool that is not
@@ -49,12 +35,12 @@ pub fn dry_run(coordinator: &Coordinator, name: &str) -> Option<DryRun> {
     let balances = table.balances(name);
     let movable = |key: &Key| !balances || table.of(key.as_str()).0.balance.moves();
     let now = coordinator.clock.now();
-    coordinator.pools.change_known(name, |pool| pool.dry_run(movable, now, damping()))
+    coordinator.pools.change_known(name, |pool| pool.dry_run(movable, now, damping(coordinator)))
 }
 
 /// Runs for as long as the process.
 pub async fn balance(coordinator: &Arc<Coordinator>) {
-    let damping = damping();
+    let damping = damping(coordinator);
     let mut unmet = false;
     loop {
         // Where some leases were too young, or too many at once, the pool is planned again.

@@ -1,9 +1,25 @@
 //! Limits of the actors.
 
+#[cfg(feature = "testing")]
+#[path = "../../../tests/doors/min_age.rs"]
+mod door;
+
 use std::{path::PathBuf, time::Duration};
 
 use super::reach::Reach;
 use crate::settings::Settings;
+
+/// A lease of a pool is not asked for before it was held for this time.
+const MIN_AGE: Duration = Duration::from_secs(10);
+
+/// [`MIN_AGE`], unless a test sets another time.
+fn min_age() -> Duration {
+    #[cfg(feature = "testing")]
+    if let Some(span) = door::min_age() {
+        return span;
+    }
+    MIN_AGE
+}
 
 /// Bounds on the memory and the restarts of the actors, and on what checks of sessions may reach.
 #[derive(Clone, Debug)]
@@ -18,6 +34,8 @@ pub struct Limits {
     pub subscribers: usize,
     /// How many changes the bus keeps for slow subscribers.
     pub bus_buffer: usize,
+    /// A lease of a pool is not asked for before it was held for this time.
+    pub min_age: Duration,
     /// Whether this node runs programs as checks of sessions, regardless of where the session was made.
     pub exec_checks: bool,
     /// Where checks of sessions may connect to, regardless of where the session was made.
@@ -36,6 +54,7 @@ impl Limits {
             restart_window: settings.actors.restart_window,
             subscribers: settings.limits.subscribers,
             bus_buffer: settings.events.buffer,
+            min_age: min_age(),
             exec_checks: settings.limits.exec_checks,
             reach,
             checks_ca: settings.checks.ca.clone(),

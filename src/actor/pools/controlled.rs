@@ -25,7 +25,7 @@ const REBALANCE: Duration = Duration::from_secs(600);
 
 /// How many leases members may have because of orders and the guard.
 pub struct Limits<'a> {
-    controls: &'a PoolControls,
+    pool: &'a Pool,
     guard: Option<&'a Guard>,
     /// In a frozen pool: for each owner, the keys that nobody holds and that it held last.
     former: HashMap<&'a Owner, usize>,
@@ -48,10 +48,10 @@ pub fn say_guarded(pool: &str, guard: &Guard) {
 impl Limits<'_> {
     /// How many leases a member that holds `held` may have, without its own limit.
     pub fn of(&self, joined: &Joined, held: usize) -> usize {
-        if self.controls.is_cordoned(&joined.owner) {
+        if self.pool.is_cordoned(&joined.owner) {
             return held;
         }
-        if self.controls.frozen.is_some() {
+        if self.pool.is_frozen() {
             let former = self.former.get(&joined.owner).copied().unwrap_or(0);
             return held + former + self.passed_on;
         }
@@ -65,9 +65,22 @@ impl Pool {
         self.controls.guard.as_ref().or(self.losses.noticed.as_ref())
     }
 
+    fn guard_in_force(&self) -> Option<&Guard> {
+        self.guard().filter(|_| self.rules.a_guard_holds_members_to_their_shares())
+    }
+
+    fn is_frozen(&self) -> bool {
+        self.controls.frozen.is_some() && self.rules.a_frozen_pool_stays_as_it_is()
+    }
+
+    /// Whether the members of an owner get no further keys.
+    pub fn is_cordoned(&self, owner: &Owner) -> bool {
+        self.controls.is_cordoned(owner) && self.rules.a_cordoned_member_gets_no_further_key()
+    }
+
     pub fn limits(&self) -> Limits<'_> {
         let (mut former, mut passed_on) = (HashMap::default(), 0);
-        if self.controls.frozen.is_some() {
+        if self.is_frozen() {
             passed_on = self.handed_over.len()
                 + self.counts.values().map(|count| count.asked).sum::<usize>();
             let free = self.keys.values().filter(|place| place.fact.by == By::Nobody);
@@ -75,12 +88,13 @@ impl Pool {
                 *former.entry(owner).or_default() += 1;
             }
         }
-        Limits { controls: &self.controls, guard: self.guard(), former, passed_on }
+        Limits { pool: self, guard: self.guard_in_force(), former, passed_on }
     }
 
     /// Whether no lease moves between members that stay.
     pub fn holds_still(&self) -> bool {
-        self.is_mixed || self.controls.frozen.is_some() || self.guard().is_some()
+        let upgrades = self.is_mixed && self.rules.an_upgrade_stops_the_balance();
+        upgrades || self.is_frozen() || self.guard_in_force().is_some()
     }
 
     /// Whether members that ask for their shares may be granted the key, unless they held it last.
@@ -89,15 +103,14 @@ impl Pool {
             let asked = |place: &Place| place.fact.asked;
             self.handed_over.contains(key) || self.keys.get(key).is_some_and(asked)
         };
-        !self.is_apart(key) && (self.controls.frozen.is_none() || passes_on())
+        !self.is_apart(key) && (!self.is_frozen() || passes_on())
     }
 
     /// The members that orders give keys to, by owner: those that may get further keys.
     fn takers(&self) -> HashMap<&str, (Nonce, &Joined)> {
         let replaced = self.replaced();
-        let may = |(_, joined): &(&Nonce, &Joined)| {
-            !joined.draining && !self.controls.is_cordoned(&joined.owner)
-        };
+        let may =
+            |(_, joined): &(&Nonce, &Joined)| !joined.draining && !self.is_cordoned(&joined.owner);
         let takers = self.present(&replaced).filter(may);
         takers.map(|(digest, joined)| (joined.owner.as_str(), (*digest, joined))).collect()
     }
@@ -132,7 +145,10 @@ impl Pool {
 
     /// Whether a key is not for the shares of members because of an order.
     pub fn is_apart_by_order(&self, key: &Key) -> bool {
-        let is_apart = |said: &Said| said.to.is_none() || self.given().contains_key(key);
+        let is_apart = |said: &Said| match said.to {
+            None => self.rules.a_paused_key_goes_to_nobody(),
+            Some(_) => self.given().contains_key(key),
+        };
         self.controls.paused(key).is_some_and(is_apart)
     }
 

@@ -59,7 +59,8 @@ use crate::{
     },
     clock::HashSet,
     lease::{
-        Announced, ChangeKind, Key, Moment, Named, Nonce, Owner, SessionOver, SessionSpec, Token,
+        Announced, ChangeKind, Key, Moment, Named, Nonce, Owner, Rules, SessionOver, SessionSpec,
+        Token,
     },
     store::Committed,
 };
@@ -84,6 +85,12 @@ pub struct Pools {
 }
 
 impl Pools {
+    /// Nothing is known of any pool yet.
+    pub(in crate::actor) fn new(rules: Rules) -> Self {
+        let state = Mutex::new(PoolsState { rules, ..PoolsState::default() });
+        Self { state, ..Self::default() }
+    }
+
     fn state(&self) -> MutexGuard<'_, PoolsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -263,7 +263,7 @@ impl Pool {
         }
         for carrier in &mut carriers {
             // It keeps what it has and gets nothing more.
-            if self.is_aside(carrier.id) || self.controls.is_cordoned(&joined(carrier.id).owner) {
+            if self.is_aside(carrier.id) || self.is_cordoned(&joined(carrier.id).owner) {
                 carrier.capacity = carrier.leases;
             }
         }
@@ -328,6 +328,7 @@ impl Pool {
                 tolerance: if damping.is_exact { tolerance * EXACT } else { tolerance },
                 at_once: at_once.saturating_sub(on_the_way),
                 cooldown: damping.min_age * COOLDOWN,
+                applied: self.rules,
             };
             let all = LoadRule { at_once: MOST_MOVES, cooldown: Duration::ZERO, ..rule };
             let moving =

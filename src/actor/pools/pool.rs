@@ -11,7 +11,7 @@ use crate::{
     actor::runtime::watch,
     clock::{HashMap, HashSet},
     lease::{
-        Announced, Key, Moment, Nonce, Owner, PlaceTable, PoolControls, Token,
+        Announced, Key, Moment, Nonce, Owner, PlaceTable, PoolControls, Rules, Token,
         balance::Standing,
         load::{Carrier, Load},
         sites::Sites,
@@ -89,6 +89,8 @@ pub struct Count {
 
 /// A pool that a session joined.
 pub struct Pool {
+    /// The rules as they apply.
+    pub rules: Rules,
     pub members: BTreeMap<Nonce, Joined>,
     /// Whether its members come back to their keys.
     returns: bool,
@@ -143,6 +145,7 @@ pub struct Pool {
 impl Default for Pool {
     fn default() -> Self {
         Self {
+            rules: Rules::default(),
             members: BTreeMap::new(),
             returns: false,
             mixed_since: None,
@@ -176,8 +179,8 @@ impl Default for Pool {
 
 impl Pool {
     /// A pool for which operators ordered this.
-    pub fn new(controls: Arc<PoolControls>) -> Self {
-        Self { controls, ..Self::default() }
+    pub fn new(controls: Arc<PoolControls>, rules: Rules) -> Self {
+        Self { controls, rules, ..Self::default() }
     }
 
     pub fn moved(&mut self) {

@@ -62,7 +62,8 @@ impl Pool {
         replaced: &'b HashMap<Nonce, Nonce>,
     ) -> impl Iterator<Item = (&'a Nonce, &'a Joined)> + use<'a, 'b> {
         let counts = move |(digest, joined): &(&Nonce, &Joined)| {
-            !joined.announced.unready && !replaced.contains_key(*digest)
+            let unready = joined.announced.unready && self.rules.an_unready_member_has_no_share();
+            !unready && !replaced.contains_key(*digest)
         };
         self.members.iter().filter(counts)
     }
@@ -83,7 +84,7 @@ impl Pool {
             return Vec::new();
         };
         let replaced = self.replaced();
-        let is_cordoned = self.controls.is_cordoned(&joined.owner);
+        let is_cordoned = self.is_cordoned(&joined.owner);
         let is_former = |place: &Place| match place.fact.by {
             By::Nobody if is_cordoned => false,
             By::Nobody => place.owner.as_deref() == Some(&joined.owner),

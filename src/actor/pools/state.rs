@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     clock::{HashMap, HashSet},
-    lease::{Announced, Nonce, PoolControls, Record, Token},
+    lease::{Announced, Nonce, PoolControls, Record, Rules, Token},
 };
 
 /// When orders were stored, in the sequence of the tenures of the pool's record: the token of the latest, and whether that
@@ -18,6 +18,8 @@ pub type StoredAt = (Token, bool);
 
 #[derive(Default)]
 pub struct PoolsState {
+    /// The rules as they apply.
+    pub rules: Rules,
     pub pools: HashMap<Name, Pool>,
     /// The pool of each session that joined one.
     pub joined: HashMap<Nonce, Name>,
@@ -42,7 +44,7 @@ impl PoolsState {
         let known = self.pools.get_key_value(name).map(|(name, _)| name.clone());
         let name = known.unwrap_or_else(|| name.into());
         let controls = || self.controls.get(&*name).map(|(_, controls)| controls.clone());
-        let make = || Pool::new(controls().unwrap_or_default());
+        let make = || Pool::new(controls().unwrap_or_default(), self.rules);
         let pool = self.pools.entry(name.clone()).or_insert_with(make);
         let replaced = pool.join(digest, joined);
         self.replaced.extend(replaced);

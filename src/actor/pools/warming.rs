@@ -32,7 +32,7 @@ impl Pool {
         self.members.get(&digest).is_some_and(|joined| {
             !joined.draining
                 && !joined.announced.unready
-                && !self.controls.is_cordoned(&joined.owner)
+                && !self.is_cordoned(&joined.owner)
                 && self.allows(joined, key)
         })
     }
@@ -205,6 +205,7 @@ impl Pool {
             }
         }
         let Some(Warmups { most, .. }) = warmups else { return all };
+        let most = self.rules.preparations_at_a_time(most);
         for (key, (Order { member: from, .. }, to)) in &self.warm.wanted {
             if standing >= most {
                 break;
@@ -279,6 +280,7 @@ impl Pool {
                 && !self.is_over(&key, warming, warmups, now);
             let is_due =
                 || ready || is_late(from) || self.warm_left(&key, timeout_ms, now).is_zero();
+            let is_due = || self.rules.a_holder_is_asked_after_the_preparation(is_due());
             (waits && is_due()).then(|| {
                 let planned = self.warm.orders.get(&key).cloned();
                 let anew = || Order { member: from, key: key.clone(), shift: None, to: None };

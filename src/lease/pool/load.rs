@@ -11,7 +11,10 @@
 
 use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
 
-use crate::lease::primitives::{Moment, Nonce};
+use crate::lease::{
+    primitives::{Moment, Nonce},
+    rules::Rules,
+};
 
 /// A load, in millionths of the unit that members report.
 pub type Load = u64;
@@ -74,6 +77,8 @@ pub struct LoadRule {
     pub at_once: usize,
     /// How long a lease must have been held.
     pub cooldown: Duration,
+    /// The rules as they apply.
+    pub applied: Rules,
 }
 
 /// A lease that moves, and what is gained.
@@ -344,7 +349,7 @@ fn even_out<K: Ord>(
         });
         let found = best.filter(|(_, lease)| {
             let gives = level - giver.level_with(0, lease.load);
-            level - after(lease.load) >= LEAST_GAIN * gives
+            rule.applied.a_lease_moves_for(level - after(lease.load), LEAST_GAIN * gives)
         });
         match found {
             Some((at, lease)) => return Some((from, lowest, at, level - after(lease.load))),

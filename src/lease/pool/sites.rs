@@ -10,7 +10,7 @@
 use std::{cmp::Reverse, collections::BTreeSet};
 
 use super::{
-    load::{Carrier, Gain, Homeless, Leased, LoadRule, Move, Rank, Why, mean},
+    load::{Carrier, Gain, Homeless, LEAST_GAIN, Leased, LoadRule, Move, Rank, Why, mean},
     place_table::PlaceTable,
 };
 use crate::lease::{labels::Labels, primitives::Moment};
@@ -418,7 +418,7 @@ impl<K: Ord + Clone> Board<'_, K> {
             let gives = high - giver.level_with(0, lease.load);
             lease.load > 0
                 && taker.has_room(lease.load)
-                && high - after(lease.load) >= super::load::LEAST_GAIN * gives
+                && self.rule.applied.a_lease_moves_for(high - after(lease.load), LEAST_GAIN * gives)
         });
         let (at, lease) = moves.min_by(|(_, a), (_, b)| {
             let rank = |lease: &Leased<K>| (after(lease.load).to_bits(), Reverse(lease.since));

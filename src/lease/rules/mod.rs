@@ -21,6 +21,7 @@
 //! | orders for pools | `order` |
 //! | permits | `permit` |
 //! | where keys of pools go | `place` |
+//! | when keys of pools stay, and who gets them | `pool` |
 //!
 //! Each rule is a pure function of [`Rules`]: facts in, decision out. The machine and the shell ask these functions, and
 //! nothing else asks about a [`Mutant`].
@@ -36,6 +37,7 @@ mod mutant;
 mod order;
 mod permit;
 mod place;
+mod pool;
 mod principal;
 mod promise;
 mod restart;

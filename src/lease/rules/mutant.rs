@@ -152,8 +152,30 @@ mutants! {
         AnyPermitAwaited,
         /// A call for a list of keys that is refused keeps those that it had taken.
         PartOfAListKept,
+        /// A repeated call is told of what the refused call for a list before it has yet to release.
+        RefusedListRepeated,
         /// A member is granted a key of its pool whose policy requires labels that it does not have.
         RequireIgnored,
+        /// A frozen pool is balanced, and its free keys go to any member.
+        FreezeIgnored,
+        /// A pool is balanced while an upgrade is in progress.
+        UpgradeIgnored,
+        /// After a mass failure, the other members get more than their former shares.
+        GuardIgnored,
+        /// A member that is not ready has a share.
+        UnreadyCounted,
+        /// A cordoned member gets further keys.
+        CordonIgnored,
+        /// A paused key goes to a member.
+        PauseIgnored,
+        /// The keys of a member that is gone are granted to others before its rejoin window is over.
+        RejoinWindowSkipped,
+        /// A holder is asked for a key before the next one is prepared for it.
+        PreparationSkipped,
+        /// More keys are prepared for at a time than the policy allows.
+        PreparationsUnbounded,
+        /// By load, a lease moves although that makes nothing more even.
+        MovesWithoutGain,
         /// R7: a node promises before it has registered in the store's own record, so a raise of the epoch does not see
         /// it.
         PromiseUnregistered,

@@ -16,6 +16,13 @@ impl Rules {
     pub fn a_refused_list_is_given_back(self) -> bool {
         !self.breaks(Mutant::PartOfAListKept)
     }
+
+    /// The request id of a refused call for a list is in flight until everything that the call had is released. So a
+    /// repeated call is not told of a lease that is about to end.
+    #[must_use]
+    pub fn a_refused_list_is_in_flight_until_it_is_released(self) -> bool {
+        !self.breaks(Mutant::RefusedListRepeated)
+    }
 }
 
 #[cfg(test)]

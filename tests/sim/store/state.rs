@@ -7,8 +7,8 @@ use std::{
 
 use tenure::{
     lease::{
-        Change, ClusterSecret, CodecError, Epoch, FenceWhen, Key, Level, NodeRecord, Nonce, Record,
-        Revision, Token,
+        Change, ChangeKind, ClusterSecret, CodecError, Epoch, FenceWhen, Key, Level, NodeRecord,
+        Nonce, Record, Revision, Token,
     },
     store::{Committed, Found, FoundNode, Meta, Position, Write},
 };
@@ -180,7 +180,7 @@ impl Data {
             let position = Position { revision, index };
             changes.push(Committed { position, key: write.key.clone(), node, change, at_ms });
         }
-        let told = changes.iter().filter_map(|c| told(c, &write.record, at)).collect();
+        let told = changes.iter().flat_map(|c| told(c, &write.record, at)).collect();
         self.items.insert(write.key.clone(), item.clone());
         if kind == Kind::DynamoDb {
             self.adopt(&write.key, by);
@@ -334,8 +334,25 @@ impl Data {
     }
 }
 
-/// A line of the history for a change. Those of sessions tell their end alone, and those of pools what is ordered.
-fn told(committed: &Committed, record: &Record, sent: u64) -> Option<Event> {
+/// The lines of the history for a change.
+fn told(committed: &Committed, record: &Record, sent: u64) -> Vec<Event> {
+    let change = told_of(committed, record, sent).into_iter();
+    change.chain(told_of_balance(committed)).collect()
+}
+
+/// A request of the balancer.
+fn told_of_balance(committed: &Committed) -> Option<Event> {
+    let Change { kind, token, reason, actor, .. } = &committed.change;
+    let asks = *kind == ChangeKind::HandoverRequested && actor.as_deref() == Some("balancer");
+    asks.then(|| Event::Balanced {
+        key: committed.key.to_string(),
+        token: token.0,
+        reason: reason.as_deref().unwrap_or_default().to_owned(),
+    })
+}
+
+/// The line for a change itself. Those of sessions tell their end alone, and those of pools what is ordered.
+fn told_of(committed: &Committed, record: &Record, sent: u64) -> Option<Event> {
     let Change { kind, seq, owner, token, previous, session, .. } = &committed.change;
     if let Some(session) = committed.key.session() {
         return kind.ends_tenure().then(|| Event::Tombstone { session: session.to_string() });

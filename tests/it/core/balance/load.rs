@@ -13,7 +13,7 @@ use std::{collections::VecDeque, time::Duration};
 use tenure::{
     clock::Chance,
     lease::{
-        Key, Moment, Nonce,
+        Key, Moment, Nonce, Rules,
         load::{Carrier, Homeless, Leased, Load, LoadRule, STIRRED, Why, improve},
         reports::{Reports, in_units, load_of},
         sites::{Sites, place},
@@ -259,7 +259,8 @@ impl World {
             let (mut carriers, placed) = self.carriers(&seen);
             let mut leases = Self::movable(&seen, self.members.len());
             let at_once = 16_usize.saturating_sub(placed.len());
-            let rule = LoadRule { tolerance, at_once, cooldown: Duration::from_secs(COOLDOWN) };
+            let (cooldown, applied) = (Duration::from_secs(COOLDOWN), Rules::default());
+            let rule = LoadRule { tolerance, at_once, cooldown, applied };
             let moved = |lease: &Lease| {
                 lease.leaves.is_some()
                     || lease.since > 0 && self.round - lease.since < STIRRED.as_secs()
@@ -495,7 +496,8 @@ fn moves(carriers: &[Carrier]) -> Vec<(u128, u128)> {
     let lease = |at| Leased { key: at, load: 1, since: Moment::ZERO };
     let mut leases: Vec<Vec<Leased<usize>>> =
         carriers.iter().map(|carrier| (0..carrier.leases).map(lease).collect()).collect();
-    let rule = LoadRule { tolerance: 0.1, at_once: 16, cooldown: Duration::ZERO };
+    let (cooldown, applied) = (Duration::ZERO, Rules::default());
+    let rule = LoadRule { tolerance: 0.1, at_once: 16, cooldown, applied };
     let moves = improve(&mut carriers.to_vec(), &mut leases, rule, false, now(1));
     moves.into_iter().map(|its| (its.from.0, its.to.0)).collect()
 }

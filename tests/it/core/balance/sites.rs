@@ -204,7 +204,8 @@ impl World {
         }
         let now = Moment::ZERO + Duration::from_secs(self.round + 1_000);
         let at_once = 16_usize.saturating_sub(placed.len());
-        let rule = LoadRule { tolerance: 0.05, at_once, cooldown: Duration::from_secs(COOLDOWN) };
+        let (cooldown, applied) = (Duration::from_secs(COOLDOWN), Rules::default());
+        let rule = LoadRule { tolerance: 0.05, at_once, cooldown, applied };
         let stirred = |lease: &Lease| {
             lease.leaves.is_some() || self.round.saturating_sub(lease.since) < STIRRED.as_secs()
         };
