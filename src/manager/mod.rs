@@ -108,7 +108,7 @@ pub struct Manager {
     limits: CallLimits,
     draining: watch::Sender<bool>,
     /// Request ids of acquire-any calls that are being served.
-    serving: DashMap<u128, ()>,
+    serving: Arc<DashMap<u128, ()>>,
     /// How many more places in queues waiting callers may take.
     places: Arc<Semaphore>,
     supervisor: crate::actor::SupervisorAddr,

@@ -124,7 +124,7 @@ impl Manager {
             actix::spawn(actor::awaken(coordinator.clone(), inherited));
         }
         let draining = watch::Sender::new(false);
-        let (limits, serving) = (parts.calls, dash_map());
+        let (limits, serving) = (parts.calls, Arc::new(dash_map()));
         let places = Arc::new(Semaphore::new(limits.waiting_places.min(Semaphore::MAX_PERMITS)));
         let counter = Arc::default();
         let manager = Arc::new(Self {

@@ -13,7 +13,10 @@ use tokio::sync::Semaphore;
 use crate::{
     actor::{
         environment::Environment,
-        runtime::{registry::Registry, tasks::supervise},
+        runtime::{
+            registry::{Registry, Until, Unwanted},
+            tasks::supervise,
+        },
     },
     lease::{Answer, Key, LeaseId, Release, Request},
 };
@@ -38,7 +41,13 @@ impl UnheardGrants {
 
     /// No caller will be told of this grant: has it released.
     pub(crate) fn give_back(&self, key: Key, lease_id: LeaseId) {
-        self.registry.unheard.add(|waiting| waiting.push((key, lease_id)));
+        self.registry.unheard.add(|waiting| waiting.push(Unwanted { key, lease_id, until: None }));
+    }
+
+    /// As [`Self::give_back`]. `until` is dropped once the grant is released.
+    pub(crate) fn give_back_until(&self, key: Key, lease_id: LeaseId, until: Until) {
+        let until = Some(until);
+        self.registry.unheard.add(|waiting| waiting.push(Unwanted { key, lease_id, until }));
     }
 
     /// Starts the task that releases the grants. It runs for as long as the process.
@@ -52,15 +61,15 @@ impl UnheardGrants {
             tokio::select! {
                 () = self.registry.unheard.filled() => {
                     let waiting = self.registry.unheard.take();
-                    releases.extend(waiting.into_iter().map(|(key, id)| self.release(key, id)));
+                    releases.extend(waiting.into_iter().map(|unwanted| self.release(unwanted)));
                 }
                 Some(()) = releases.next() => {}
             }
         }
     }
 
-    async fn release(&self, key: Key, lease_id: LeaseId) {
-        let mut pause = RETRY;
+    async fn release(&self, Unwanted { key, lease_id, until }: Unwanted) {
+        let (_until, mut pause) = (until, RETRY);
         while !self.try_release(&key, lease_id).await {
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);

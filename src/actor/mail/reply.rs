@@ -279,7 +279,10 @@ mod tests {
             marks: Box::default(),
             granting: None,
         };
-        (Answer::Granted(Box::new(Grant { view, lease_id, valid_for_ms: 1 })), lease_id)
+        (
+            Answer::Granted(Box::new(Grant { view, lease_id, valid_for_ms: 1, again: false })),
+            lease_id,
+        )
     }
 
     #[test]

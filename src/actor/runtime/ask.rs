@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-use super::registry::{Registry, Unreachable};
+use super::registry::{Registry, Unreachable, Unwanted};
 use crate::{
     actor::mail::{Mail, Reply, TracedCall},
     lease::{Answer, Call, Key, Moment, Nonce, Request},
@@ -72,7 +72,8 @@ impl Drop for Awaited<'_> {
             && !self.marked
             && let Ok(key) = Key::stored(self.key)
         {
-            self.registry.unheard.add(|unheard| unheard.push((key, grant.lease_id)));
+            let unwanted = Unwanted { key, lease_id: grant.lease_id, until: None };
+            self.registry.unheard.add(|unheard| unheard.push(unwanted));
         }
     }
 }

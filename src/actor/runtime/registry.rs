@@ -1,6 +1,7 @@
 //! Finds every key's actor. No other part keeps an actor's address.
 
 use std::{
+    any::Any,
     hash::{BuildHasher, Hasher},
     sync::{
         Arc,
@@ -58,6 +59,16 @@ impl Slot {
     }
 }
 
+/// Something that is dropped once a grant is released.
+pub type Until = Arc<dyn Any + Send + Sync>;
+
+/// A grant that must be released.
+pub(in crate::actor) struct Unwanted {
+    pub key: Key,
+    pub lease_id: LeaseId,
+    pub until: Option<Until>,
+}
+
 pub struct Registry {
     slots: DashMap<Key, Slot>,
     /// Keys that an earlier process left held, and whose records were not read since. The promises for such a key end
@@ -69,7 +80,7 @@ pub struct Registry {
     incarnations: AtomicU64,
     pub(super) clock: Arc<dyn Clock>,
     /// Grants whose callers left before they took the answer.
-    pub(in crate::actor) unheard: Inbox<Vec<(Key, LeaseId)>>,
+    pub(in crate::actor) unheard: Inbox<Vec<Unwanted>>,
     deaths: UnboundedSender<Death>,
     start_actor: StartActor,
 }

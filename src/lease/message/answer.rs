@@ -66,6 +66,8 @@ pub struct Grant {
     pub lease_id: LeaseId,
     /// The holder's window: milliseconds from before it sent the request, on its own clock.
     pub valid_for_ms: u64,
+    /// An earlier call with the same request id was granted it, and may have been told.
+    pub again: bool,
 }
 
 /// Why an acquire was not granted.

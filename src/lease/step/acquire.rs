@@ -114,7 +114,9 @@ impl<C: Caller> Lease<C> {
         }
         let left = self.promised.since(waiter.received);
         let valid = valid_for(Moment::ZERO, Moment::ZERO, left);
-        let grant = self.grant_view(env, valid);
+        let nonce = waiter.acquire.grant_nonce;
+        let again = self.record.tenure.as_ref().is_some_and(|it| it.grant_nonce != nonce);
+        let grant = self.grant_view(env, valid, again);
         out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
     }
 

@@ -105,16 +105,16 @@ impl<C: Caller> Lease<C> {
         let own = self.record.session_ref().is_none();
         let told = || env.context.rules.a_holder_is_told(waiter.received, env.now, self.ttl());
         let valid_for_ms = if own { told() } else { 0 };
-        let grant = self.grant_view(env, valid_for_ms);
+        let grant = self.grant_view(env, valid_for_ms, false);
         if marked {
             self.recall_repeats();
         }
         out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
     }
 
-    pub(super) fn grant_view(&self, env: &Env<'_>, valid_for_ms: u64) -> Grant {
+    pub(super) fn grant_view(&self, env: &Env<'_>, valid_for_ms: u64, again: bool) -> Grant {
         let lease_id = self.lease_id.expect("a granted lease has a tenure");
-        Grant { view: self.view(env.now), lease_id, valid_for_ms }
+        Grant { view: self.view(env.now), lease_id, valid_for_ms, again }
     }
 
     /// S of a tenure that begins; [`Moment::ZERO`] when a session keeps it.
@@ -157,8 +157,8 @@ impl<C: Caller> Lease<C> {
         let lease_id = env.context.secret.lease_id(env.key, waiter.acquire.grant_nonce);
         let lease_id = lease_id.by(waiter.acquire.owner.principal_digest());
         let ttl = Duration::from_millis(waiter.acquire.ttl_ms);
-        let grant =
-            Grant { view, lease_id, valid_for_ms: valid_for(waiter.received, env.now, ttl) };
+        let valid_for_ms = valid_for(waiter.received, env.now, ttl);
+        let grant = Grant { view, lease_id, valid_for_ms, again: false };
         self.promised = env.now + ttl;
         out.push(Effect::Reply(waiter.caller, Answer::Granted(Box::new(grant))));
         self.launch(flight, out);

@@ -1,11 +1,13 @@
 //! Takes the parts of a call one after another, and keeps what it has taken meanwhile.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    cell::OnceCell,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use futures_util::future::join_all;
+use tokio::sync::watch;
 
 use super::{parts::Part, request::NotAll};
 use crate::{
@@ -13,12 +15,15 @@ use crate::{
     clock::Chance,
     lease::{Acquire, Grant, Heartbeat, Key, LeaseId, Refusal, Release},
     manager::{
-        any::{AnyCall, Basis, Tried},
+        any::{AnyCall, Basis, Serving, Tried},
         availability::Availability,
         error::{AcquireError, CallError, HolderError, Home},
         unheard::Unheard,
     },
 };
+
+/// When the call loses a lease while another one is being granted, how long that may take.
+const SETTLING: Duration = Duration::from_secs(10);
 
 /// A call while its parts are taken.
 pub(super) struct Collector<'a, T> {
@@ -26,18 +31,24 @@ pub(super) struct Collector<'a, T> {
     /// Waits until its turn comes in the queue of a key at another node: the key is then offered to the caller. False if it
     /// cannot wait there.
     turn: &'a T,
+    /// The request id of the call is being served until what it has is released, or the caller is told: a repeated call
+    /// must not be told of what is about to be released.
+    serving: Option<Arc<Serving>>,
+    /// It lost a lease that it had taken: it waits for no more.
+    lost: watch::Sender<bool>,
     /// What it has. None of these futures holds the lock while it waits.
     taken: Mutex<Vec<Unheard>>,
 }
 
 impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
-    pub fn new(call: AnyCall<'a>, turn: &'a T) -> Self {
-        Self { call, turn, taken: Mutex::default() }
+    pub fn new(call: AnyCall<'a>, turn: &'a T) -> Result<Self, CallError> {
+        let serving = call.begin()?.map(Arc::new);
+        let (lost, taken) = (watch::Sender::new(false), Mutex::default());
+        Ok(Self { call, turn, serving, lost, taken })
     }
 
     /// Takes all parts, or gives back what it has.
     pub async fn collect(&self, parts: &[Part]) -> Result<(), NotAll> {
-        let _serving = self.call.begin()?;
         let taking = async {
             for part in parts {
                 let taken = self.take(part).await;
@@ -45,10 +56,16 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
             }
             self.renew().await
         };
+        tokio::pin!(taking);
         let taken = tokio::select! {
             biased;
-            taken = taking => taken,
-            lost = self.keep() => Err(lost),
+            taken = &mut taking => taken,
+            lost = self.keep() => {
+                // What is being granted at this moment is given back, too.
+                self.lost.send_replace(true);
+                let _ = tokio::time::timeout(SETTLING, taking).await;
+                Err(lost)
+            }
         };
         if taken.is_err() {
             self.give_back().await;
@@ -66,12 +83,12 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
             return Ok(());
         }
         if part.count == 1 {
-            if !turnstiles.pass(&part.key, self.patience()).await {
+            if self.unless_lost(turnstiles.pass(&part.key, self.patience())).await != Some(true) {
                 return Err(self.too_few(part).await);
             }
             return self.take_permits(part, before).await;
         }
-        match turnstiles.turn(&part.key, self.patience()).await {
+        match self.unless_lost(turnstiles.turn(&part.key, self.patience())).await.flatten() {
             Some(_turn) => self.take_permits(part, before).await,
             None => Err(self.too_few(part).await),
         }
@@ -79,29 +96,21 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
 
     /// Takes a key that is a lease. The call waits in its one queue.
     async fn take_key(&self, key: &Key) -> Result<(), AcquireError> {
-        let (manager, received) = (self.call.manager, self.call.received);
+        let (manager, asked) = (self.call.manager, Asked::from(self.call.received));
         let claim = manager.claim(&self.call.any.owner, key)?;
-        let mut asked = Asked::from(received);
-        let granted = loop {
-            let granted = self.own(key, asked).await;
-            let Err(AcquireError::Call(CallError::Elsewhere(home))) = &granted else {
-                break granted;
-            };
-            if asked.home_unreachable || self.patience().is_zero() {
-                break granted;
-            }
-            asked.home_unreachable = !(self.turn)(key, home).await;
-        };
+        let acquire = Acquire { wait_until: None, allow_stale: false, ..self.call.request() };
+        let granted = manager.own(key, acquire, asked).await;
         claim.end(granted.as_ref().ok().map(|grant| grant.view.token));
+        if let Err(AcquireError::Refused(why, _)) = &granted
+            && matches!(why, Refusal::Held | Refusal::Cooling | Refusal::Fencing)
+            && let Some(grant) = self.wait_for(std::slice::from_ref(key)).await?.pop()
+        {
+            self.has(grant);
+            return Ok(());
+        }
         manager.count(key, asked, &granted);
         self.has(self.call.unheard(key, granted?));
         Ok(())
-    }
-
-    async fn own(&self, key: &Key, asked: Asked) -> Result<Grant, AcquireError> {
-        let wait_until = self.call.wait_until;
-        let acquire = Acquire { wait_until, allow_stale: false, ..self.call.request() };
-        self.call.manager.own(key, acquire, asked).await
     }
 
     /// The permits of a part that an earlier call with the same request id was granted.
@@ -109,6 +118,11 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
         let Some(served) = self.call.granted_before(&part.permits).await? else {
             return Ok(Vec::new());
         };
+        if served.in_part {
+            // The caller released that permit, or lost it. It must not take the rest for the whole.
+            served.grants.into_iter().for_each(|grant| self.has(grant));
+            return Err(AcquireError::Refused(Refusal::RequestSpent(None), None));
+        }
         if let Some((_, home)) = served.elsewhere.into_iter().next() {
             return Err(CallError::Elsewhere(home).into());
         }
@@ -157,22 +171,42 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
     async fn wait_for(&self, permits: &[Key]) -> Result<Vec<Unheard>, AcquireError> {
         let Some(until) = self.call.wait_until else { return Ok(Vec::new()) };
         loop {
-            let here = self.call.park(permits, until, std::future::pending());
-            let there = async {
-                match self.elsewhere(permits).await {
-                    Some((key, home)) if (self.turn)(&key, &home).await => key,
-                    _ => std::future::pending().await,
+            let turn = OnceCell::new();
+            let leave = async {
+                tokio::select! {
+                    () = self.is_lost() => {}
+                    key = self.turn_elsewhere(permits) => drop(turn.set(key)),
                 }
             };
-            let key = tokio::select! {
-                biased;
-                granted = here => return Ok(granted?.into_iter().collect()),
-                key = there => key,
-            };
+            if let Some(granted) = self.call.park(permits, until, leave).await? {
+                return Ok(vec![granted]);
+            }
+            let Some(key) = turn.into_inner() else { return Ok(Vec::new()) };
             let tried = self.call.try_each(&[key], 1, Basis::Store).await?;
             if !tried.grants.is_empty() {
                 return Ok(tried.grants);
             }
+        }
+    }
+
+    /// Resolves when it is this call's turn at another node that keeps the queue of one of these permits.
+    async fn turn_elsewhere(&self, permits: &[Key]) -> Key {
+        match self.elsewhere(permits).await {
+            Some((key, home)) if (self.turn)(&key, &home).await => key,
+            _ => std::future::pending().await,
+        }
+    }
+
+    async fn is_lost(&self) {
+        let _ = self.lost.subscribe().wait_for(|lost| *lost).await;
+    }
+
+    /// What comes of it, unless the call loses a lease before.
+    async fn unless_lost<R>(&self, waiting: impl Future<Output = R>) -> Option<R> {
+        tokio::select! {
+            biased;
+            done = waiting => Some(done),
+            () = self.is_lost() => None,
         }
     }
 
@@ -303,20 +337,27 @@ impl<T> Collector<'_, T> {
         taken.into_iter().map(Unheard::heard).collect()
     }
 
-    /// Releases everything. What cannot be released now is released later.
+    /// Releases everything that this call was granted. What cannot be released now is released later.
     pub async fn give_back(&self) {
         let taken = std::mem::take(&mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner));
-        let manager = self.call.manager;
+        let (manager, rules) = (self.call.manager, self.call.manager.coordinator.protocol);
         join_all(taken.into_iter().map(|one| async move {
             let (key, grant) = one.heard();
-            if !manager.coordinator.protocol.a_refused_list_is_given_back() {
+            // The caller may hold what an earlier call with the same request id was granted.
+            if grant.again || !rules.a_refused_list_is_given_back() {
                 return;
             }
             let lease_id = grant.lease_id;
             let release = Release { lease_id, value: None };
             let released = manager.release(key.as_str(), release, manager.now()).await;
             if let Err(HolderError::Call(_)) = released {
-                manager.coordinator.unheard.give_back(key, lease_id);
+                let unheard = &manager.coordinator.unheard;
+                match self.serving.clone() {
+                    Some(serving) if rules.a_refused_list_is_in_flight_until_it_is_released() => {
+                        unheard.give_back_until(key, lease_id, serving);
+                    }
+                    _ => unheard.give_back(key, lease_id),
+                }
             }
         }))
         .await;

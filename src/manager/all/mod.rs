@@ -84,7 +84,7 @@ impl Manager {
                 for key in parts.iter().flat_map(Part::keys) {
                     self.check_ttl(key.as_str(), "ttl_ms", all.ttl_ms)?;
                 }
-                let collector = Collector::new(call, &turn);
+                let collector = Collector::new(call, &turn).map_err(AcquireError::from)?;
                 collector.collect(&parts).await?;
                 Ok(collector.told())
             }
@@ -118,6 +118,7 @@ impl Manager {
         let under = self.call_under(session, call.received.into()).await;
         let under = under.map_err(AcquireError::from)?;
         let collector = Collector::new(call.under(under.session_ref(), under.ttl_ms()), turn);
+        let collector = collector.map_err(AcquireError::from)?;
         let collecting = async {
             tokio::select! {
                 biased;

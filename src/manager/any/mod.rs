@@ -25,6 +25,7 @@ mod wait;
 
 pub(super) use attempt::{Basis, Tried};
 pub(super) use call::AnyCall;
+pub(super) use repeat::Serving;
 pub use request::{AcquireAny, Candidates, Count, MAX_CANDIDATES};
 pub use taken::Taken;
 

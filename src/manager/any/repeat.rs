@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     actor::NodeView,
-    clock::HashSet,
+    clock::{DashMap, HashSet},
     lease::{Grant, Key, Moment, Record, Refusal},
     manager::{
         Manager,
@@ -29,30 +29,41 @@ use crate::{
 };
 
 /// A request id that is being served. Its drop ends that, however the call ends.
-pub(in crate::manager) struct Serving<'a>(&'a Manager, u128);
+pub(in crate::manager) struct Serving(Arc<DashMap<u128, ()>>, u128);
 
-impl Drop for Serving<'_> {
+impl Drop for Serving {
     fn drop(&mut self) {
-        self.0.serving.remove(&self.1);
+        self.0.remove(&self.1);
     }
 }
 
-impl<'a> AnyCall<'a> {
+/// What is known of the grants under a request id.
+#[derive(Default)]
+struct Known<'k> {
+    /// The keys whose grants stand or may still happen.
+    standing: Vec<&'k Key>,
+    /// There was such a grant.
+    seen: bool,
+    /// One of them is over.
+    in_part: bool,
+}
+
+impl AnyCall<'_> {
     /// Declares the call's request id, if it has one, as being served. Of two calls with one id at a time, the later
     /// one is refused.
-    pub fn begin(&self) -> Result<Option<Serving<'a>>, CallError> {
+    pub fn begin(&self) -> Result<Option<Serving>, CallError> {
         let Some((id, _)) = self.any.mark else { return Ok(None) };
         if self.manager.serving.insert(id, ()).is_some() {
             return Err(CallError::InFlight);
         }
-        Ok(Some(Serving(self.manager, id)))
+        Ok(Some(Serving(self.manager.serving.clone(), id)))
     }
 
     /// Gives a repeated call what it was granted earlier of these keys, and nothing else. `None` if that was nothing.
     pub async fn granted_before(&self, keys: &[Key]) -> Result<Option<Served>, AcquireError> {
         let Some((id, _)) = self.any.mark else { return Ok(None) };
-        let (standing, seen) = self.standing(keys, id).await?;
-        let mut served = Served::default();
+        let Known { standing, seen, in_part } = self.known(keys, id).await?;
+        let mut served = Served { in_part, ..Served::default() };
         for key in standing {
             self.grant_again(key, &mut served).await?;
         }
@@ -62,23 +73,20 @@ impl<'a> AnyCall<'a> {
         Ok(Some(served).filter(|served| !served.is_empty()))
     }
 
-    /// The keys whose grants under a request id stand or may still happen, and whether there was any such grant.
-    async fn standing<'k>(
-        &self,
-        keys: &'k [Key],
-        id: u128,
-    ) -> Result<(Vec<&'k Key>, bool), CallError> {
-        let (mut standing, mut seen) = (Vec::new(), false);
+    /// What is known of the grants of these keys under a request id.
+    async fn known<'k>(&self, keys: &'k [Key], id: u128) -> Result<Known<'k>, CallError> {
+        let mut known = Known::default();
         for (key, view) in keys.iter().zip(self.manager.views(keys).await?) {
             let marked = view.marks.iter().find(|(marked, _)| *marked == id);
             if view.granting == Some(id) {
-                standing.push(key);
+                known.standing.push(key);
             } else if let Some((_, stands)) = marked {
-                seen = true;
-                standing.extend(stands.then_some(key));
+                known.seen = true;
+                known.in_part |= !stands;
+                known.standing.extend(stands.then_some(key));
             }
         }
-        Ok((standing, seen))
+        Ok(known)
     }
 
     async fn grant_again(&self, key: &Key, served: &mut Served) -> Result<(), AcquireError> {

@@ -23,6 +23,8 @@ pub(in crate::manager) struct Served {
     pub grants: Vec<Unheard>,
     /// Grants of an earlier call with the same request id whose home nodes are other living nodes.
     pub elsewhere: Vec<(Key, Home)>,
+    /// Another grant of such a call is over.
+    pub in_part: bool,
 }
 
 impl Served {
@@ -33,12 +35,12 @@ impl Served {
 
 impl From<Vec<Unheard>> for Served {
     fn from(grants: Vec<Unheard>) -> Self {
-        Self { grants, elsewhere: Vec::new() }
+        Self { grants, ..Self::default() }
     }
 }
 
 impl From<Served> for Taken {
-    fn from(Served { grants, elsewhere }: Served) -> Self {
+    fn from(Served { grants, elsewhere, .. }: Served) -> Self {
         Self { grants: grants.into_iter().map(Unheard::heard).collect(), elsewhere }
     }
 }

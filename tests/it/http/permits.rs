@@ -421,3 +421,27 @@ async fn a_key_with_permits_is_no_key_of_its_pool() {
     let assigned = server.get("/v1/pools/gpus/assignment").await.ok();
     assert_eq!(assigned["keys"].as_array().expect("keys").len(), 1, "{assigned}");
 }
+
+/// A duplicate of a call may come late: when its caller has given back a part of what the call was granted.
+#[tokio::test]
+async fn a_repeated_call_takes_nothing_from_its_caller() {
+    let server = server();
+    let keys = json!([{ "key": "a" }, { "key": "b" }, { "key": "gpus/x", "permits": 2 }]);
+    for released in ["a", "b", "gpus/x#1", "gpus/x#2"] {
+        let call = json!({ "keys": keys, "owner": "w", "ttl_ms": 60_000, "request_id": format!("once for {released}") });
+        let held = grants(&server.post("/v1/acquire-all", &call).await.ok());
+        let again = grants(&server.post("/v1/acquire-all", &call).await.ok());
+        let tokens = |grants: &[Grant]| grants.iter().map(|it| it.token).collect::<Vec<_>>();
+        assert_eq!(tokens(&held), tokens(&again));
+        let (over, kept): (Vec<Grant>, Vec<Grant>) =
+            held.into_iter().partition(|grant| grant.key == released);
+        assert_eq!((over.len(), kept.len()), (1, 3));
+        give_back(&server, &over).await;
+        server.post("/v1/acquire-all", &call).await.problem(409, "request-id-spent");
+        for grant in &kept {
+            let beat = json!({ "key": grant.key, "lease_id": grant.lease_id });
+            server.post("/v1/heartbeat", &beat).await.ok();
+        }
+        give_back(&server, &kept).await;
+    }
+}
