@@ -43,10 +43,10 @@ struct Member {
     runs: JoinHandle<()>,
 }
 
-fn start(url: &str, owner: &str, gaps: &Arc<Mutex<Gaps>>) -> Member {
-    let pool = WorkerPool::new(Client::new(url).expect("a client"), "warm")
+fn start(url: &str, (name, owner): (&str, &str), gaps: &Arc<Mutex<Gaps>>) -> Member {
+    let pool = WorkerPool::new(Client::new(url).expect("a client"), name)
         .owner(owner)
-        .keys((0..KEYS).map(|at| format!("warm/{at:03}")))
+        .keys((0..KEYS).map(|at| format!("{name}/{at:03}")))
         .ttl(Duration::from_secs(10))
         .prepare(|_| tokio::time::sleep(ms(5)));
     let (leaving, gaps) = (pool.drain_handle(), gaps.clone());
@@ -68,10 +68,10 @@ fn start(url: &str, owner: &str, gaps: &Arc<Mutex<Gaps>>) -> Member {
     Member { leaving, runs }
 }
 
-async fn has_share(url: &str, owner: &str) {
+async fn has_share(url: &str, name: &str, owner: &str) {
     let mut last = Value::Null;
     let settled = within(ms(SETTLE_MS), async || {
-        let (seen, members) = pool(url, "warm").await;
+        let (seen, members) = pool(url, name).await;
         last = seen;
         let all: u64 = members.values().map(|(held, _)| held).sum();
         // Within the dead band nothing moves.
@@ -128,19 +128,19 @@ fn vacancies(history: &[Value]) -> (Vec<u64>, usize) {
     (all, in_one)
 }
 
-/// Members come and leave, one after the other, at these nodes in turn.
-async fn measure(what: &str, urls: &[String]) {
+/// Members of a pool come and leave, one after the other, at these nodes in turn.
+async fn measure(what: &str, name: &str, urls: &[String]) {
     let rounds = std::env::var("TENURE_WARM_ROUNDS").ok().and_then(|it| it.parse().ok());
     let gaps = Arc::<Mutex<Gaps>>::default();
-    let mut member = start(&urls[0], "m0", &gaps);
-    has_share(&urls[0], "m0").await;
+    let mut member = start(&urls[0], (name, "m0"), &gaps);
+    has_share(&urls[0], name, "m0").await;
     for round in 1..=rounds.unwrap_or(1) {
         let url = &urls[round % urls.len()];
-        let next = start(url, &format!("m{round}"), &gaps);
-        has_share(url, &format!("m{round}")).await;
+        let next = start(url, (name, &format!("m{round}")), &gaps);
+        has_share(url, name, &format!("m{round}")).await;
         member.leaving.drain();
         member.runs.await.expect("it ends");
-        has_share(url, &format!("m{round}")).await;
+        has_share(url, name, &format!("m{round}")).await;
         member = next;
     }
     member.runs.abort();
@@ -169,18 +169,36 @@ async fn measure(what: &str, urls: &[String]) {
     assert!(at(99) <= BOUND, "{:?}", at(99));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_one_coordinator() {
-    let server = Server::configured(
-        "[[policy]]\nprefix = \"warm/\"\npool = \"warm\"\nbalance = true\nwarmup_timeout = \"30s\"\n",
-    );
-    measure("one coordinator", &[format!("http://{}", server.addr)]).await;
+async fn on_one(what: &str, warmups: usize) {
+    let server = Server::configured(&format!(
+        "[[policy]]\nprefix = \"warm/\"\npool = \"warm\"\nbalance = true\nwarmup_timeout = \"30s\"\nwarmups = {warmups}\n",
+    ));
+    measure(what, "warm", &[format!("http://{}", server.addr)]).await;
     let series = "tenure_pool_warmups_total{pool=\"warm\",outcome=\"timed-out\"}";
     assert_eq!(server.metric(series).await, 0.0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn on_two_nodes_with_nats() {
+async fn on_one_coordinator() {
+    on_one("one coordinator, 8 keys at a time", 8).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_one_coordinator_one_by_one() {
+    on_one("one coordinator, one key at a time", 1).await;
+}
+
+async fn on_two(what: &str, name: &str) {
     let pair = Pair::nats().await;
-    measure("two nodes with NATS", &[pair.a.url.clone(), pair.b.url.clone()]).await;
+    measure(what, name, &[pair.a.url.clone(), pair.b.url.clone()]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_two_nodes_with_nats() {
+    on_two("two nodes with NATS, 8 keys at a time", "warm").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_two_nodes_with_nats_one_by_one() {
+    on_two("two nodes with NATS, one key at a time", "one").await;
 }

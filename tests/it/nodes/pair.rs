@@ -91,6 +91,13 @@ balance = true
 warmup_timeout = "40s"
 
 [[policy]]
+prefix = "one/"
+pool = "one"
+balance = true
+warmup_timeout = "40s"
+warmups = 1
+
+[[policy]]
 prefix = "lazy/"
 pool = "lazy"
 balance = true

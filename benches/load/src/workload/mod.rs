@@ -29,6 +29,7 @@ use crate::lab::Lab;
 use crate::report::Outcome;
 use crate::server::Echo;
 use peers::Work;
+use routers::Follower;
 
 /// What can be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -49,6 +50,8 @@ pub enum Workload {
     StreamNotice,
     /// Time from a change of a key's owner until routers know it, and the time of a lookup.
     Routers,
+    /// The same until the bytes reach a connection, without the work of a router.
+    RouterStreams,
     /// Heartbeats to a coordinator that asks for nothing, one that asks for a token, and one that asks for TLS as
     /// well, in turns.
     HeartbeatAccess,
@@ -150,7 +153,8 @@ impl Workload {
                 heartbeat_stream::measure(lab, connections, leases).await
             }
             Self::StreamNotice => stream_notice::measure(lab, connections).await,
-            Self::Routers => routers::measure(lab, connections).await,
+            Self::Routers => routers::measure(lab, connections, Follower::Router).await,
+            Self::RouterStreams => routers::measure(lab, connections, Follower::Stream).await,
             Self::HeartbeatAccess => access::measure(lab, connections).await,
             Self::Contended => contended::measure(lab, connections).await,
             Self::Permits => permits::measure(lab, connections).await,

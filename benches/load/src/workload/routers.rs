@@ -4,14 +4,20 @@
 //! A change is decided between the request's sending and its answer. So the true latency lies between two figures, and
 //! both are told: `seen` counts from sending, `seen_after_answer` from the arrival of the answer, and is 0 where the route
 //! came first.
+//!
+//! Routers live on many machines. Here they share two cores with the coordinator, so their work delays its own.
+//! `router-streams` measures the coordinator: its connections only note when the bytes of a route arrive.
 
 use std::hint::black_box;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use serde::de::IgnoredAny;
+use serde::{Deserialize, de::IgnoredAny};
 use tenure::client::{Client, Router};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::{acquire, acquire_batch};
@@ -33,8 +39,28 @@ const TTL_MS: u64 = 600_000;
 /// Lookups that are timed.
 const LOOKUPS: usize = 5_000_000;
 
-/// Runs the workload; `connections` is the number of routers.
-pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
+/// When a follower first knew each token of the key that changes.
+type Seen = Vec<(u64, Instant)>;
+
+/// A route, as far as it is looked at.
+#[derive(Deserialize)]
+struct Route<'a> {
+    key: &'a str,
+    owner: Option<IgnoredAny>,
+    token: u64,
+}
+
+/// Who follows the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Follower {
+    /// A router of the Rust client.
+    Router,
+    /// A connection that gets the same bytes, and reads the token of the key that changes.
+    Stream,
+}
+
+/// Runs the workload; `connections` is the number of followers.
+pub async fn measure(lab: &Lab, connections: usize, follower: Follower) -> Result<Outcome> {
     let server = lab.server().await?;
     let disk = Probes::once(lab.scratch()?.path())?;
     let mut caller = Connection::open(&server.target).await?;
@@ -50,19 +76,28 @@ pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
 
     let changing: Arc<str> = format!("{prefix}/changing").into();
     let mut routers = JoinSet::new();
+    let count = lab.args.count.unwrap_or(CHANGES);
     for _ in 0..connections {
-        let router = Router::follow(client.clone(), "default").await?;
-        while !router.is_current() {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+        match follower {
+            Follower::Router => {
+                let router = Router::follow(client.clone(), "default").await?;
+                while !router.is_current() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                routers.spawn(watch(router, changing.clone(), count));
+            }
+            Follower::Stream => {
+                let stream = follow(server.target.address).await?;
+                routers.spawn(note(stream, changing.clone(), count));
+            }
         }
-        routers.spawn(watch(router, changing.clone(), lab.args.count.unwrap_or(CHANGES)));
     }
     let begun = tick();
-    let made = change(&server, &changing, lab.args.count.unwrap_or(CHANGES)).await?;
+    let made = change(&server, &changing, count).await?;
     let (mut sent, mut answered) = (Latencies::new(), Latencies::new());
     let mut missed = 0;
     while let Some(seen) = tokio::time::timeout(lab.time_limit(), routers.join_next()).await? {
-        let seen = seen?;
+        let seen = seen??;
         for (token, sent_at, answered_at) in &made {
             match seen.iter().find(|(seen, _)| seen == token) {
                 Some((_, at)) => {
@@ -74,7 +109,8 @@ pub async fn measure(lab: &Lab, connections: usize) -> Result<Outcome> {
         }
     }
     ensure!(missed == 0, "{missed} changes were not seen by a router");
-    let mut outcome = Outcome::new("routers", connections, &server.version);
+    let name = if follower == Follower::Router { "routers" } else { "router-streams" };
+    let mut outcome = Outcome::new(name, connections, &server.version);
     outcome.seconds = (tick() - begun).as_secs_f64();
     outcome.disk = disk;
     outcome.latency("seen", sent.summary());
@@ -97,9 +133,9 @@ fn lookups(router: &Router, prefix: &str) -> Result<f64> {
 }
 
 /// When a router first knew each token of a key.
-async fn watch(router: Router, key: Arc<str>, count: u64) -> Vec<(u64, Instant)> {
+async fn watch(router: Router, key: Arc<str>, count: u64) -> Result<Seen> {
     let mut changes = router.changes();
-    let mut seen: Vec<(u64, Instant)> = Vec::new();
+    let mut seen = Seen::new();
     while (seen.len() as u64) < count && changes.changed().await.is_ok() {
         let now = tick();
         let Some(route) = router.lookup(&key).filter(|route| route.owner().is_some()) else {
@@ -109,7 +145,43 @@ async fn watch(router: Router, key: Arc<str>, count: u64) -> Vec<(u64, Instant)>
             seen.push((route.token(), now));
         }
     }
-    seen
+    Ok(seen)
+}
+
+/// Follows the changes of a pool, and returns when the first of them may come.
+async fn follow(address: SocketAddr) -> Result<TcpStream> {
+    let mut stream = TcpStream::connect(address).await?;
+    let request = "GET /v1/pools/default/assignment/changes HTTP/1.1\r\nHost: coordinator\r\nAccept: text/event-stream\r\n\r\n";
+    stream.write_all(request.as_bytes()).await?;
+    let mut head = [0; 4_096];
+    let length = stream.read(&mut head).await?;
+    ensure!(head[..length].starts_with(b"HTTP/1.1 200"), "the pool cannot be followed");
+    Ok(stream)
+}
+
+/// When each token of a key arrived.
+async fn note(mut stream: TcpStream, key: Arc<str>, count: u64) -> Result<Seen> {
+    let mut seen = Seen::new();
+    let (mut bytes, mut kept) = (vec![0; 64 * 1_024], 0);
+    while (seen.len() as u64) < count {
+        let length = stream.read(&mut bytes[kept..]).await?;
+        let now = tick();
+        ensure!(length > 0, "the connection ended");
+        kept += length;
+        let whole = bytes[..kept].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        for line in bytes[..whole].split(|byte| *byte == b'\n') {
+            let route = line.strip_prefix(b"data: ").map(serde_json::from_slice::<Route>);
+            if let Some(Ok(route)) = route
+                && *route.key == *key
+                && route.owner.is_some()
+            {
+                seen.push((route.token, now));
+            }
+        }
+        bytes.copy_within(whole..kept, 0);
+        kept -= whole;
+    }
+    Ok(seen)
 }
 
 /// Has the key change its owner. For each time the token, and when that was asked for and answered.
