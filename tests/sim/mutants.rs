@@ -86,7 +86,9 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
         Mutant::LockDelaySkipped => keys("d/"),
         Mutant::MinimumHoldCut => keys(HELD_LONG),
         Mutant::OrderUnstored => plan.pool,
-        Mutant::PartOfAListKept | Mutant::RefusedListRepeated => plan.alls > 0,
+        Mutant::PartOfAListKept | Mutant::RefusedListRepeated | Mutant::RepeatGivenBack => {
+            plan.alls > 0
+        }
         Mutant::RequireIgnored => plan.placed && plan.sessions > 0,
         Mutant::FreezeIgnored => is_ordered(Standing::Freeze),
         Mutant::CordonIgnored => is_ordered(Standing::Cordon),
@@ -139,6 +141,11 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
                 plan.ttls = vec![1_500];
                 plan.shape.roundabout = ms(1_800);
             }
+        }
+        // A duplicate that comes late.
+        Mutant::RepeatGivenBack => {
+            plan.alls = 900;
+            (plan.weather.twice, plan.weather.slow, plan.weather.longest_ms) = (300, 500, 1_500);
         }
         // An answer that is lost soon after the grant, and another node that is asked.
         Mutant::RepeatAnsweredElsewhere => {

@@ -152,6 +152,8 @@ mutants! {
         AnyPermitAwaited,
         /// A call for a list of keys that is refused keeps those that it had taken.
         PartOfAListKept,
+        /// A repeated call that is refused gives back what its caller holds by the first call.
+        RepeatGivenBack,
         /// A repeated call is told of what the refused call for a list before it has yet to release.
         RefusedListRepeated,
         /// A member is granted a key of its pool whose policy requires labels that it does not have.

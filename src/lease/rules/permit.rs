@@ -17,6 +17,13 @@ impl Rules {
         !self.breaks(Mutant::PartOfAListKept)
     }
 
+    /// A refused call for a list keeps what an earlier call with the same request id was granted (`again`): its caller may
+    /// hold that.
+    #[must_use]
+    pub fn a_refused_list_keeps(self, again: bool) -> bool {
+        again && !self.breaks(Mutant::RepeatGivenBack)
+    }
+
     /// The request id of a refused call for a list is in flight until everything that the call had is released. So a
     /// repeated call is not told of a lease that is about to end.
     #[must_use]

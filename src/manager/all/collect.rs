@@ -344,7 +344,7 @@ impl<T> Collector<'_, T> {
         join_all(taken.into_iter().map(|one| async move {
             let (key, grant) = one.heard();
             // The caller may hold what an earlier call with the same request id was granted.
-            if grant.again || !rules.a_refused_list_is_given_back() {
+            if rules.a_refused_list_keeps(grant.again) || !rules.a_refused_list_is_given_back() {
                 return;
             }
             let lease_id = grant.lease_id;

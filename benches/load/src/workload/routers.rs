@@ -151,11 +151,12 @@ async fn watch(router: Router, key: Arc<str>, count: u64) -> Result<Seen> {
 /// Follows the changes of a pool, and returns when the first of them may come.
 async fn follow(address: SocketAddr) -> Result<TcpStream> {
     let mut stream = TcpStream::connect(address).await?;
-    let request = "GET /v1/pools/default/assignment/changes HTTP/1.1\r\nHost: coordinator\r\nAccept: text/event-stream\r\n\r\n";
+    let request = "GET /v1/pools/default/assignment/changes HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n";
     stream.write_all(request.as_bytes()).await?;
     let mut head = [0; 4_096];
     let length = stream.read(&mut head).await?;
-    ensure!(head[..length].starts_with(b"HTTP/1.1 200"), "the pool cannot be followed");
+    let head = String::from_utf8_lossy(&head[..length]);
+    ensure!(head.starts_with("HTTP/1.1 200"), "the pool cannot be followed: {head}");
     Ok(stream)
 }
 
