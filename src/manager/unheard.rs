@@ -3,7 +3,7 @@
 //! Guarantees: a lease that no answer names, and that no repeated call may ask for, ends at once. It does not wait for
 //! its ttl or for the end of its session.
 
-use std::sync::Arc;
+use std::{any::Any, sync::Arc};
 
 use crate::{
     actor::Coordinator,
@@ -17,11 +17,14 @@ pub(super) struct Unheard {
     back: GiveBack,
 }
 
+/// Something that is dropped once a grant is released.
+type Until = Arc<dyn Any + Send + Sync>;
+
 impl Unheard {
     /// `marked`: the call has a request id, so its caller may ask for the grant again.
     pub fn new(coordinator: &Arc<Coordinator>, key: Key, grant: Grant, marked: bool) -> Self {
-        let proof = (!marked).then(|| (coordinator.clone(), key.clone(), grant.lease_id));
-        Self { key, grant, back: GiveBack(proof) }
+        let back = GiveBack((!marked).then(|| Unwanted::of(coordinator, &key, &grant, None)));
+        Self { key, grant, back }
     }
 
     /// The caller is being told: the grant must not be released any more.
@@ -30,15 +33,39 @@ impl Unheard {
         back.0 = None;
         (key, grant)
     }
+
+    /// The call is refused: nobody may ask for the grant again, so it is released when this is dropped. `until` is dropped
+    /// after that.
+    pub fn refused(self, coordinator: &Arc<Coordinator>, until: Option<Until>) -> Self {
+        let (key, grant) = self.heard();
+        let back = GiveBack(Some(Unwanted::of(coordinator, &key, &grant, until)));
+        Self { key, grant, back }
+    }
 }
 
 /// Releases a lease when it is dropped.
-struct GiveBack(Option<(Arc<Coordinator>, Key, LeaseId)>);
+struct GiveBack(Option<Unwanted>);
+
+struct Unwanted {
+    coordinator: Arc<Coordinator>,
+    key: Key,
+    lease_id: LeaseId,
+    until: Option<Until>,
+}
+
+impl Unwanted {
+    fn of(coordinator: &Arc<Coordinator>, key: &Key, grant: &Grant, until: Option<Until>) -> Self {
+        let (coordinator, key) = (coordinator.clone(), key.clone());
+        Self { coordinator, key, lease_id: grant.lease_id, until }
+    }
+}
 
 impl Drop for GiveBack {
     fn drop(&mut self) {
-        if let Some((coordinator, key, lease_id)) = self.0.take() {
-            coordinator.unheard.give_back(key, lease_id);
+        let Some(Unwanted { coordinator, key, lease_id, until }) = self.0.take() else { return };
+        match until {
+            Some(until) => coordinator.unheard.give_back_until(key, lease_id, until),
+            None => coordinator.unheard.give_back(key, lease_id),
         }
     }
 }

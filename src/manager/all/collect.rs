@@ -337,27 +337,27 @@ impl<T> Collector<'_, T> {
         taken.into_iter().map(Unheard::heard).collect()
     }
 
-    /// Releases everything that this call was granted. What cannot be released now is released later.
+    /// Releases everything that this call was granted. What is not released when this ends, or when the caller hangs up,
+    /// is released later.
     pub async fn give_back(&self) {
         let taken = std::mem::take(&mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner));
         let (manager, rules) = (self.call.manager, self.call.manager.coordinator.protocol);
-        join_all(taken.into_iter().map(|one| async move {
-            let (key, grant) = one.heard();
-            // The caller may hold what an earlier call with the same request id was granted.
-            if rules.a_refused_list_keeps(grant.again) || !rules.a_refused_list_is_given_back() {
-                return;
-            }
-            let lease_id = grant.lease_id;
-            let release = Release { lease_id, value: None };
-            let released = manager.release(key.as_str(), release, manager.now()).await;
-            if let Err(HolderError::Call(_)) = released {
-                let unheard = &manager.coordinator.unheard;
-                match self.serving.clone() {
-                    Some(serving) if rules.a_refused_list_is_in_flight_until_it_is_released() => {
-                        unheard.give_back_until(key, lease_id, serving);
-                    }
-                    _ => unheard.give_back(key, lease_id),
-                }
+        let is_in_flight = rules.a_refused_list_is_in_flight_until_it_is_released();
+        // The caller may hold what an earlier call with the same request id was granted.
+        let is_kept = |one: &Unheard| {
+            rules.a_refused_list_keeps(one.grant.again) || !rules.a_refused_list_is_given_back()
+        };
+        let (kept, refused): (Vec<_>, Vec<_>) = taken.into_iter().partition(is_kept);
+        kept.into_iter().for_each(|one| drop(one.heard()));
+        // All are marked as refused before the first release is awaited.
+        let serving = || self.serving.clone().filter(|_| is_in_flight).map(|serving| serving as _);
+        let refused: Vec<_> =
+            refused.into_iter().map(|one| one.refused(&manager.coordinator, serving())).collect();
+        join_all(refused.into_iter().map(|one| async move {
+            let release = Release { lease_id: one.grant.lease_id, value: None };
+            let released = manager.release(one.key.as_str(), release, manager.now()).await;
+            if !matches!(released, Err(HolderError::Call(_))) {
+                one.heard();
             }
         }))
         .await;

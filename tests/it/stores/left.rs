@@ -13,7 +13,7 @@ use std::{
 use tenure::{
     actor::Mail,
     lease::Release,
-    manager::{AcquireAny, AcquireOne, Manager},
+    manager::{AcquireAll, AcquireAny, AcquireOne, Manager, Take, Wanted},
     store::{LeaseStore, StoreError, WriteOutcome},
 };
 use tokio::sync::Semaphore;
@@ -153,6 +153,49 @@ fn a_grant_that_the_store_does_not_let_be_released_is_released_later() {
         hang_up(&manager, None).await;
         eventually("a is released", async || held(&manager).await.is_empty()).await;
     });
+}
+
+/// A call for `a` and `b` is refused, since another owner holds `b`. It hangs up while the store is about to refuse the
+/// release of `a`.
+fn a_refused_list_is_given_back_although_its_caller_hangs_up(mark: Option<(u128, u64)>) {
+    let (_dir, inner) = inner();
+    actix::System::new().block_on(async {
+        let permits = Arc::new(Semaphore::new(0));
+        let (gate, refusals) = (permits.clone(), AtomicUsize::new(1));
+        let store = Meddled::writing(inner, move |inner, write| {
+            let ends = write.key == key("a") && write.changes.iter().all(|c| c.kind.ends_tenure());
+            let left = || refusals.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1));
+            if ends && left().is_ok() {
+                let gate = gate.clone();
+                return Box::pin(async move {
+                    let _permit = gate.acquire().await.expect("open");
+                    WriteOutcome::Refused(StoreError::Full("no room".into()))
+                });
+            }
+            inner.compare_and_set(write)
+        });
+        let manager = open(store).await;
+        let b = AcquireOne::new(key("b"), owner("x"), 60_000);
+        manager.acquire(&b, manager.now()).await.expect("a grant");
+        let keys = ["a", "b"].map(|name| Wanted { key: key(name), take: Take::Permits(1) });
+        let all = AcquireAll { mark, ..AcquireAll::new(keys.to_vec(), owner("w"), 60_000) };
+        let call = manager.acquire_all(&all, manager.now());
+        let answer = tokio::time::timeout(Duration::from_millis(300), call).await;
+        assert!(answer.is_err(), "{answer:?}");
+        assert_eq!(held(&manager).await, ["a", "b"]);
+        permits.add_permits(1);
+        eventually("a is given back", async || held(&manager).await == ["b"]).await;
+    });
+}
+
+#[test]
+fn a_refused_list_is_given_back_although_its_caller_leaves() {
+    a_refused_list_is_given_back_although_its_caller_hangs_up(None);
+}
+
+#[test]
+fn a_refused_list_with_a_request_id_is_given_back_although_its_caller_leaves() {
+    a_refused_list_is_given_back_although_its_caller_hangs_up(MARK);
 }
 
 #[test]
