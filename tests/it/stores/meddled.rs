@@ -27,6 +27,8 @@ pub struct Meddled {
     pub inner: Arc<dyn LeaseStore>,
     /// No record can be read.
     pub unreadable: AtomicBool,
+    /// No page of records can be read.
+    pub unlistable: AtomicBool,
     /// Reads that failed.
     pub refused: AtomicUsize,
     /// How often many records were read.
@@ -45,8 +47,8 @@ impl Meddled {
         write: impl Fn(&Arc<dyn LeaseStore>, Write) -> StoreFuture<WriteOutcome> + Send + Sync + 'static,
     ) -> Arc<Self> {
         let (refused, scans) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let (unreadable, write) = (AtomicBool::new(false), Box::new(write));
-        Arc::new(Self { inner, unreadable, refused, scans, write })
+        let (unreadable, unlistable) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { inner, unreadable, unlistable, refused, scans, write: Box::new(write) })
     }
 }
 
@@ -77,6 +79,9 @@ impl LeaseStore for Meddled {
 
     fn scan(&self, range: Range) -> StoreFuture<Result<Vec<(Key, Found)>, StoreError>> {
         self.scans.fetch_add(1, SeqCst);
+        if self.unlistable.load(SeqCst) {
+            return Box::pin(async { Err(StoreError::Unavailable("for a while".into())) });
+        }
         self.inner.scan(range)
     }
 

@@ -15,6 +15,7 @@ mod late;
 mod left;
 mod meddled;
 mod nats;
+mod pages;
 mod reorder;
 mod settle;
 pub mod shapes;
