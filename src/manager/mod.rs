@@ -30,6 +30,7 @@ mod nodes;
 mod notify;
 mod open;
 mod orders;
+mod outages;
 mod past;
 mod pools;
 mod quotas;

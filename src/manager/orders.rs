@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 
 use super::{
     AdminError, Asked, CallError, HolderError, Invalid, MAX_REASON_BYTES, MAX_VALUE_BYTES, Manager,
-    admin::check_text, error::AcquireError,
+    admin::check_text, error::AcquireError, outages::Outages,
 };
 use crate::{
     actor::WarmSteps,
@@ -27,8 +27,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_secs(1);
 /// How often it is looked whether preparations are over.
 const LOOK: Duration = Duration::from_millis(500);
-/// The pause before preparations that could not be stored are tried again: another node may be storing its own.
-const AGAIN: Duration = Duration::from_millis(10);
 /// Who orders guards, and why.
 const GUARDIAN: &str = "tenure";
 const GUARDED: &str = "the pool lost many members at once";
@@ -148,43 +146,55 @@ impl Manager {
 
     async fn warm_pools(&self) {
         let pools = &self.coordinator.pools;
+        let mut outages = Outages::default();
         loop {
+            let again = outages.next(self.now());
             tokio::select! {
                 () = pools.warm_steps_due() => {}
                 () = tokio::time::sleep(LOOK), if pools.is_warming() => {}
+                () = tokio::time::sleep(again.unwrap_or_default()), if again.is_some() => {}
             }
-            while !self.store_warmups().await {
-                tokio::time::sleep(AGAIN).await;
-            }
+            self.store_warmups(&mut outages).await;
         }
     }
 
-    /// Stores what changed of preparations. Returns whether that succeeded for all pools.
-    async fn store_warmups(&self) -> bool {
+    /// Stores what changed of preparations.
+    async fn store_warmups(&self, outages: &mut Outages) {
         let coordinator = &self.coordinator;
         let (now, at_ms) = (self.now(), coordinator.clock.wall_ms());
         let table = coordinator.policy_table();
         let here = |digest| coordinator.sessions.get(digest).is_some();
-        let steps = coordinator.pools.warm_steps(here, |pool| table.warmups(pool), now, at_ms);
+        let mut steps = coordinator.pools.warm_steps(here, |pool| table.warmups(pool), now, at_ms);
+        outages.retain(|pool| steps.iter().any(|(name, _)| **name == *pool));
+        steps.retain(|(pool, _)| outages.allow(pool, now));
         let stored = steps.into_iter().map(async |(pool, WarmSteps { steps, cancelled })| {
             let order = PoolOrder::Warm(steps);
             let said = Said { by: GUARDIAN.into(), at_ms, ..Said::default() };
-            match self.store_order(&pool, &order, &said, now + PATIENCE, now.into()).await {
-                Ok(Some((stored, controls))) => {
-                    if let Some(metrics) = table.named(&pool) {
-                        metrics.warmups.cancelled(cancelled);
-                    }
-                    coordinator.pools.obey(&pool, (stored, true), controls, (self.now(), at_ms));
-                    true
+            let stored = self.store_order(&pool, &order, &said, now + PATIENCE, now.into()).await;
+            // The tenure of the record may have ended before that was stored.
+            let stored = stored.and_then(|stored| stored.ok_or_else(|| CallError::Busy.into()));
+            let stored = stored.map(|(token, controls)| {
+                if let Some(metrics) = table.named(&pool) {
+                    metrics.warmups.cancelled(cancelled);
                 }
-                Ok(None) => false,
+                coordinator.pools.obey(&pool, (token, true), controls, (self.now(), at_ms));
+            });
+            (pool, stored)
+        });
+        for (pool, stored) in join_all(stored).await {
+            match stored {
+                Ok(()) if outages.ended(&pool) => {
+                    tracing::info!(pool = &*pool, "the preparations of a pool are stored again");
+                }
+                Ok(()) => {}
+                Err(error) if outages.failed(&pool, self.now()) => {
+                    tracing::warn!(pool = &*pool, %error, "cannot store the preparations of a pool; retrying");
+                }
                 Err(error) => {
-                    tracing::debug!(pool = &*pool, %error, "cannot store preparations; retrying");
-                    false
+                    tracing::debug!(pool = &*pool, %error, "still cannot store the preparations of a pool");
                 }
             }
-        });
-        join_all(stored).await.into_iter().all(|stored| stored)
+        }
     }
 
     /// Stores each guard that must be stored. Returns whether that succeeded for all pools.

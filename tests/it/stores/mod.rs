@@ -22,6 +22,7 @@ pub mod shapes;
 mod share;
 pub mod subject;
 pub mod suite;
+mod warming;
 
 /// Makes one test of every demand, for one store.
 macro_rules! conformance {
