@@ -63,8 +63,8 @@ pub struct SessionBody {
     /// The labels of the member, such as `{"zone": "a", "gpu": "true"}`: at most 16. A name has 1 to 64 and a value 1 to 128
     /// of a-z, A-Z, 0-9, `-`, `_`, `.`, `/` and `:`, and all of them together at most 1024 bytes. Policies say by labels
     /// which members may have their keys.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub labels: Option<BTreeMap<String, String>>,
     /// Whether the member takes leases, by default true. With false it has no share until a heartbeat says that it is
     /// ready.
     #[serde(skip_serializing_if = "Option::is_none")]

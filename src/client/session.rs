@@ -55,7 +55,7 @@ impl SessionOptions {
             version: None,
             address: None,
             load_limit: None,
-            labels: BTreeMap::new(),
+            labels: None,
             ready: None,
             checks: Vec::new(),
         };
@@ -116,7 +116,7 @@ impl SessionOptions {
     /// `a-z`, `A-Z`, `0-9`, `-`, `_`, `.`, `/` and `:`; the server refuses others.
     #[must_use]
     pub fn label(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.body.labels.insert(name.into(), value.into());
+        self.body.labels.get_or_insert_default().insert(name.into(), value.into());
         self
     }
 

@@ -143,7 +143,7 @@ pub fn read_spec(limits: &Limits, body: &SessionBody) -> Result<SessionSpec, Pro
             ("address", body.address.is_some()),
             ("ready", body.ready.is_some()),
             ("load_limit", body.load_limit.is_some()),
-            ("labels", !body.labels.is_empty()),
+            ("labels", body.labels.as_ref().is_some_and(|labels| !labels.is_empty())),
         ];
         if let Some((field, _)) = given.into_iter().find(|(_, is_given)| *is_given) {
             return Err(Problem::field(field, "needs a pool: it describes a member of one"));
@@ -176,7 +176,7 @@ pub fn read_announced(body: &SessionBody) -> Result<Announced, Problem> {
     }
     let unready = body.ready == Some(false);
     let load_limit = body.load_limit.map(|limit| load("load_limit", "", limit)).transpose()?;
-    let labels = labels(&body.labels)?;
+    let labels = body.labels.as_ref().map(labels).transpose()?.unwrap_or_default();
     Ok(Announced { version, address, labels, unready, load_limit, ..Announced::default() })
 }
 

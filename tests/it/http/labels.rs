@@ -35,6 +35,15 @@ async fn labels_are_replaced_as_a_whole_removed_by_null_and_survive_a_restart() 
     assert_eq!(beat(&server, json!({ "labels": {} })).await, json!({}));
 }
 
+/// Like any field that need not be given.
+#[tokio::test]
+async fn a_session_may_be_opened_with_labels_that_are_null() {
+    let server = Server::start();
+    let a = member(&server, Value::Null).await;
+    assert_eq!(shown(&server, &a).await, json!({}));
+    server.session("b", 60_000, json!({ "labels": null })).await;
+}
+
 #[tokio::test]
 async fn a_member_that_is_not_ready_keeps_its_labels_when_it_is() {
     let server = Server::start();
