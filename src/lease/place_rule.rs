@@ -42,11 +42,24 @@ impl LabelRule {
     /// Whether a member with these labels meets it. A member without the label meets `!name` and `name!=value`.
     #[must_use]
     pub fn holds(&self, labels: &Labels) -> bool {
-        let is = match (labels.get(&self.name), &self.value) {
+        self.is_met_by(labels.get(&self.name).map(|value| &**value))
+    }
+
+    fn is_met_by(&self, has: Option<&str>) -> bool {
+        let is = match (has, self.value.as_deref()) {
             (Some(has), Some(value)) => has == value,
             (has, _) => has.is_some() && self.value.is_none(),
         };
         is != self.is_not
+    }
+
+    /// Whether no member meets both.
+    #[must_use]
+    pub fn excludes(&self, other: &Self) -> bool {
+        // No label has the value "", so it stands for a value that neither of them names.
+        let has = [None, Some(""), self.value.as_deref(), other.value.as_deref()];
+        self.name == other.name
+            && !has.into_iter().any(|has| self.is_met_by(has) && other.is_met_by(has))
     }
 }
 
@@ -146,6 +159,24 @@ mod tests {
             ["", "!", "=", "=v", "a=", "a!=", "!a=v", "!a!=v", "a b", "a=b c", "a==b", "!!a"]
         {
             assert!(LabelRule::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn entries_that_no_member_meets_together_are_known() {
+        let forms = ["a", "!a", "a=1", "a!=1", "a=2", "a!=2", "b", "!b", "b=1", "b!=1"];
+        let values = [None, Some("1"), Some("2"), Some("3")];
+        let member = |a: Option<&str>, b: Option<&str>| {
+            let pairs = [("a", a), ("b", b)].into_iter();
+            labels(&pairs.filter_map(|(name, value)| Some((name, value?))).collect::<Vec<_>>())
+        };
+        let members: Vec<Labels> =
+            values.iter().flat_map(|a| values.iter().map(|b| member(*a, *b))).collect();
+        for one in &rules(&forms) {
+            for other in &rules(&forms) {
+                let meet = members.iter().any(|labels| one.holds(labels) && other.holds(labels));
+                assert_eq!(one.excludes(other), !meet, "{one} {other}");
+            }
         }
     }
 

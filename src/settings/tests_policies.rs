@@ -92,3 +92,33 @@ fn pools_policies_and_plugins_are_bounded_and_known() {
     assert!(narrow.with_policies(vec![wide], Vec::new()).unwrap_err()[0].contains("leaves no ttl"));
     assert_eq!(narrow.differing(&Settings::default()), ["limits.ttl_max"]);
 }
+
+#[test]
+fn entries_about_labels_that_contradict_or_repeat_each_other_are_faults() {
+    let file = file(concat!(
+        "[[policy]]\n",                                      // 1
+        "prefix = \"a/\"\n",                                 // 2
+        "require = [\"gpu=a\", \"zone!=x\", \"gpu=b\"]\n",   // 3
+        "prefer = [\"disk=ssd\", \"gpu\", \"disk=ssd\"]\n",  // 4
+        "[[policy]]\n",                                      // 5
+        "prefix = \"b/\"\n",                                 // 6
+        "require = [\"!gpu\", \"gpu=a\", \"!gpu\"]\n",       // 7
+        "[[policy]]\n",                                      // 8
+        "prefix = \"c/\"\n",                                 // 9
+        "require = [\"zone!=a\", \"zone!=b\", \"zone\"]\n",  // 10
+        "prefer = [\"gpu=h100\", \"gpu=a100\", \"!gpu\"]\n", // 11
+    ));
+    let found = faults(&sources(Some(file.path())));
+    let expected = [
+        (3, "policy.require: has gpu=a and gpu=b, which no member meets both"),
+        (4, "policy.prefer: has disk=ssd twice"),
+        (7, "policy.require: has !gpu and gpu=a, which no member meets both"),
+        (7, "policy.require: has !gpu twice"),
+        (7, "policy.require: has gpu=a and !gpu, which no member meets both"),
+    ];
+    for (line, problem) in &expected {
+        let wanted = format!("{}:{line}: {problem}", file.path().display());
+        assert!(found.contains(&wanted), "{wanted}\nin {found:#?}");
+    }
+    assert_eq!(found.len(), expected.len(), "{found:#?}");
+}

@@ -116,18 +116,32 @@ impl Policy {
 }
 
 fn odd_requirements(policy: &Policy) -> Vec<String> {
-    odd_rules(&policy.require)
+    odd_rules(&policy.require, true)
 }
 
 fn odd_preferences(policy: &Policy) -> Vec<String> {
-    odd_rules(&policy.prefer)
+    odd_rules(&policy.prefer, false)
 }
 
-fn odd_rules(rules: &[String]) -> Vec<String> {
-    let mut found: Vec<String> =
-        rules.iter().filter_map(|rule| LabelRule::parse(rule).err()).collect();
+fn odd_rules(rules: &[String], must_all_be_met: bool) -> Vec<String> {
     if rules.len() > MAX_LABEL_RULES {
-        found.push(format!("has {} entries; at most {MAX_LABEL_RULES} are allowed", rules.len()));
+        return vec![format!("has {} entries; at most {MAX_LABEL_RULES} are allowed", rules.len())];
+    }
+    let (mut read, mut found) = (Vec::new(), Vec::new());
+    for rule in rules {
+        match LabelRule::parse(rule) {
+            Ok(rule) => read.push(rule),
+            Err(fault) => found.push(fault),
+        }
+    }
+    for (at, one) in read.iter().enumerate() {
+        for other in &read[at + 1..] {
+            if one == other {
+                found.push(format!("has {one} twice"));
+            } else if must_all_be_met && one.excludes(other) {
+                found.push(format!("has {one} and {other}, which no member meets both"));
+            }
+        }
     }
     found
 }
