@@ -1,5 +1,7 @@
 //! Acquires one key.
 
+use std::pin::pin;
+
 use super::{
     Manager,
     checks::{check_min_hold, check_value},
@@ -61,7 +63,8 @@ impl AcquireOne {
 }
 
 impl Manager {
-    /// Acquires a key that is a lease. [`Self::acquire_permit`] acquires one that has permits. `asked` says when the request arrived: the time spent waiting counts in the holder's favour.
+    /// Acquires a key that is a lease. [`Self::acquire_permit`] acquires one that has permits. `asked` says when the
+    /// request arrived: the time spent waiting counts in the holder's favour.
     ///
     /// # Errors
     /// [`AcquireError`].
@@ -88,31 +91,19 @@ impl Manager {
     ) -> Result<Grant, AcquireError> {
         let under = self.call_under(id, asked).await?;
         let (session_ref, ttl_ms) = (Some(under.session_ref()), under.ttl_ms());
-        let mut unheard = tokio::select! {
-            biased;
-            unheard = self.acquire_kept(one, ttl_ms, session_ref, asked) => unheard?,
-            error = self.session_ends(id) => return Err(error.into()),
-        };
+        let taking = self.acquire_kept(one, ttl_ms, session_ref, asked);
+        let mut unheard = under.unless_over(pin!(taking)).await?;
         if let Some(told) = self.coordinator.protocol.a_grant_is_told_without_a_heartbeat(ttl_ms) {
             unheard.grant.valid_for_ms = told;
             return Ok(unheard.heard().1);
         }
-        match under.promise().await {
-            Ok(valid_for_ms) => {
-                if under.is_lost(&one.key, unheard.grant.view.token) {
-                    let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
-                    let view = Box::new(unheard.grant.view.clone());
-                    return Err(AcquireError::Refused(spent, Some(view)));
-                }
-                unheard.grant.valid_for_ms = valid_for_ms;
-                Ok(unheard.heard().1)
-            }
-            Err(error) => {
-                // The session's leases may have been searched for before this grant landed.
-                self.coordinator.sessions.inquire(id.digest, [one.key.clone()]);
-                Err(error.into())
-            }
+        unheard.grant.valid_for_ms = under.promise(|| vec![one.key.clone()]).await?;
+        if under.is_lost(&one.key, unheard.grant.view.token) {
+            let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
+            let view = Box::new(unheard.grant.view.clone());
+            return Err(AcquireError::Refused(spent, Some(view)));
         }
+        Ok(unheard.heard().1)
     }
 
     /// Acquires a key for a caller that is told of the grant later.

@@ -3,7 +3,7 @@
 //! Guarantees: the session absorbs a heartbeat before a grant is written, and another one before the caller is told. The
 //! caller is not told of a lease that was revoked meanwhile.
 
-use std::sync::Arc;
+use std::{pin::Pin, sync::Arc};
 
 use super::{
     Manager,
@@ -58,9 +58,28 @@ impl UnderSession<'_> {
         self.session.ttl_ms
     }
 
-    /// The promise for the grants of this call, which are durable, in milliseconds. Counts as a heartbeat of the
-    /// session. It does not cover what [`Self::is_lost`] names.
-    pub async fn promise(&self) -> Result<u64, SessionError> {
+    /// What a call takes, unless the session ends first.
+    pub async fn unless_over<T, E: From<SessionError>>(
+        &self,
+        taking: Pin<&mut impl Future<Output = Result<T, E>>>,
+    ) -> Result<T, E> {
+        tokio::select! {
+            biased;
+            taken = taking => taken,
+            error = self.manager.session_ends(self.id) => Err(error.into()),
+        }
+    }
+
+    /// The promise for the grants of this call, which are those of `keys` and durable, in milliseconds. Counts as a
+    /// heartbeat of the session. It does not cover what [`Self::is_lost`] names.
+    pub async fn promise(&self, keys: impl FnOnce() -> Vec<Key>) -> Result<u64, SessionError> {
+        self.beat_again().await.inspect_err(|_| {
+            // The session's leases may have been searched for before these grants landed.
+            self.manager.coordinator.sessions.inquire(self.session.digest, keys());
+        })
+    }
+
+    async fn beat_again(&self) -> Result<u64, SessionError> {
         let (session, valid_for_ms) = self.manager.beat(self.id, self.asked).await?;
         if !Arc::ptr_eq(&session, &self.session) {
             // The session had another home node meanwhile, so leases may have ended unseen.

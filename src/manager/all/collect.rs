@@ -52,7 +52,7 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
         let taking = async {
             for part in parts {
                 let taken = self.take(part).await;
-                taken.map_err(|error| NotAll { key: Some(part.key.clone()), error })?;
+                taken.map_err(|error| NotAll::at(&part.key, error))?;
             }
             self.renew().await
         };
@@ -300,7 +300,7 @@ impl<T> Collector<'_, T> {
             match alive {
                 Ok(alive) => self.told_for(*id, alive.valid_for_ms),
                 Err(HolderError::Call(error)) => {
-                    return Err(NotAll { key: Some(key.clone()), error: error.into() });
+                    return Err(NotAll::at(key, error));
                 }
                 Err(error) => lost(key, error).map_or(Ok(()), Err)?,
             }
@@ -370,6 +370,5 @@ fn lost(key: &Key, error: HolderError) -> Option<NotAll> {
         HolderError::Lost(lost) => lost.kind(),
         _ => return None,
     };
-    let error = AcquireError::Refused(Refusal::RequestSpent(how), None);
-    Some(NotAll { key: Some(key.clone()), error })
+    Some(NotAll::at(key, AcquireError::Refused(Refusal::RequestSpent(how), None)))
 }

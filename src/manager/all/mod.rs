@@ -16,6 +16,8 @@ mod request;
 
 pub use request::{AcquireAll, MAX_TAKEN, NotAll, Take, Wanted};
 
+use std::pin::pin;
+
 use super::{
     Manager,
     acquire::AcquireOne,
@@ -84,7 +86,7 @@ impl Manager {
                 for key in parts.iter().flat_map(Part::keys) {
                     self.check_ttl(key.as_str(), "ttl_ms", all.ttl_ms)?;
                 }
-                let collector = Collector::new(call, &turn).map_err(AcquireError::from)?;
+                let collector = Collector::new(call, &turn)?;
                 collector.collect(&parts).await?;
                 Ok(collector.told())
             }
@@ -115,35 +117,17 @@ impl Manager {
         parts: &[Part],
         turn: &impl AsyncFn(&Key, &Home) -> bool,
     ) -> Result<Vec<(Key, Grant)>, NotAll> {
-        let under = self.call_under(session, call.received.into()).await;
-        let under = under.map_err(AcquireError::from)?;
-        let collector = Collector::new(call.under(under.session_ref(), under.ttl_ms()), turn);
-        let collector = collector.map_err(AcquireError::from)?;
-        let collecting = async {
-            tokio::select! {
-                biased;
-                collected = collector.collect(parts) => collected,
-                error = self.session_ends(session) => Err(AcquireError::from(error).into()),
-            }
-        };
-        collecting.await?;
-        match under.promise().await {
-            Ok(valid_for_ms) => {
-                let is_lost = |key: &Key, grant: &Grant| under.is_lost(key, grant.view.token);
-                if let Some(key) = collector.first(is_lost) {
-                    collector.give_back().await;
-                    let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
-                    let error = AcquireError::Refused(spent, None);
-                    return Err(NotAll { key: Some(key), error });
-                }
-                collector.promise(valid_for_ms);
-                Ok(collector.told())
-            }
-            Err(error) => {
-                // The session's leases may have been searched for before these grants landed.
-                self.coordinator.sessions.inquire(under.session_ref().session, collector.keys());
-                Err(AcquireError::from(error).into())
-            }
+        let under = self.call_under(session, call.received.into()).await?;
+        let collector = Collector::new(call.under(under.session_ref(), under.ttl_ms()), turn)?;
+        under.unless_over(pin!(collector.collect(parts))).await?;
+        let valid_for_ms = under.promise(|| collector.keys()).await?;
+        let is_lost = |key: &Key, grant: &Grant| under.is_lost(key, grant.view.token);
+        if let Some(key) = collector.first(is_lost) {
+            collector.give_back().await;
+            let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
+            return Err(NotAll::at(&key, AcquireError::Refused(spent, None)));
         }
+        collector.promise(valid_for_ms);
+        Ok(collector.told())
     }
 }

@@ -99,6 +99,13 @@ pub struct NotAll {
     pub error: AcquireError,
 }
 
+impl NotAll {
+    /// This key is in the way.
+    pub(super) fn at(key: &Key, error: impl Into<AcquireError>) -> Self {
+        Self { key: Some(key.clone()), error: error.into() }
+    }
+}
+
 impl fmt::Display for NotAll {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.error, &self.key) {

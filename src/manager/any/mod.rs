@@ -29,11 +29,9 @@ pub(super) use repeat::Serving;
 pub use request::{AcquireAny, Candidates, Count, MAX_CANDIDATES};
 pub use taken::Taken;
 
-use super::{
-    Manager,
-    error::{AcquireError, SessionError},
-    under_session::UnderSession,
-};
+use std::pin::pin;
+
+use super::{Manager, error::AcquireError};
 use crate::lease::{ChangeKind, Moment, Refusal, SessionId};
 use taken::Served;
 
@@ -65,13 +63,14 @@ impl AnyCall<'_> {
     async fn serve_under(self, session: SessionId) -> Result<Served, AcquireError> {
         let under = self.manager.call_under(session, self.received.into()).await?;
         let call = self.under(under.session_ref(), under.ttl_ms());
-        let mut served = tokio::select! {
-            biased;
-            served = call.serve() => served?,
-            error = call.manager.session_ends(session) => return Err(error.into()),
-        };
+        let mut served = under.unless_over(pin!(call.serve())).await?;
         let granted = !served.is_empty();
-        call.promise(&under, &mut served).await?;
+        let grants = &mut served.grants;
+        // Grants under a session hold for as long as the session was promised.
+        let keys = || grants.iter().map(|one| one.key.clone()).collect();
+        let valid_for_ms = under.promise(keys).await?;
+        grants.retain(|one| !under.is_lost(&one.key, one.grant.view.token));
+        grants.iter_mut().for_each(|one| one.grant.valid_for_ms = valid_for_ms);
         if granted && served.is_empty() {
             let spent = Refusal::RequestSpent(Some(ChangeKind::Revoked));
             return Err(AcquireError::Refused(spent, None));
@@ -89,29 +88,6 @@ impl AnyCall<'_> {
         match self.granted_before(&candidates.keys).await? {
             Some(served) => Ok(served),
             None => Ok(self.take_available(candidates, count).await?.into()),
-        }
-    }
-
-    /// Grants under a session hold for as long as the session was promised. Leases that were revoked
-    /// meanwhile are left out.
-    async fn promise(
-        &self,
-        under: &UnderSession<'_>,
-        served: &mut Served,
-    ) -> Result<(), SessionError> {
-        let grants = &mut served.grants;
-        match under.promise().await {
-            Ok(valid_for_ms) => {
-                grants.retain(|one| !under.is_lost(&one.key, one.grant.view.token));
-                grants.iter_mut().for_each(|one| one.grant.valid_for_ms = valid_for_ms);
-                Ok(())
-            }
-            Err(error) => {
-                // The session's leases may have been searched for before these grants landed.
-                let keys = grants.iter().map(|one| one.key.clone());
-                self.manager.coordinator.sessions.inquire(under.session_ref().session, keys);
-                Err(error)
-            }
         }
     }
 }
