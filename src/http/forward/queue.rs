@@ -13,8 +13,9 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, http::header};
 use bytes::Bytes;
+use serde_json::json;
 
-use super::relay::{carried_by, respond, send};
+use super::relay::{acquire_for, carried_by, respond, send};
 use crate::{
     http::{
         answer::Problem,
@@ -22,7 +23,7 @@ use crate::{
         peer::{ANSWER, MOVED, PLACE, SHED, WAITED, was_forwarded},
     },
     lease::Moment,
-    manager::{Asked, Home},
+    manager::{AcquireOne, Asked, Home},
 };
 
 /// The pause before a further attempt while a lease moves: nodes hear of the move at different times.
@@ -102,9 +103,9 @@ impl Waiting {
         request: &HttpRequest,
         app: &App,
         home: &Home,
-        body: Bytes,
+        one: &AcquireOne,
     ) -> Queued {
-        let carried = carried_by(request, app, home, body);
+        let carried = acquire_for(request, app, home, place_of(one));
         let queued =
             self.send(request, app, home, carried.map(|carried| carried.header(PLACE, "1"))).await;
         // The other node grants nothing to such a call.
@@ -156,6 +157,16 @@ impl Waiting {
     }
 }
 
+/// What a node asks for that wants a place, whatever its caller asks for: the body of an acquire. The other node grants
+/// nothing, so it must not know what would keep the lease; but an acquire must say something of that.
+fn place_of(one: &AcquireOne) -> Bytes {
+    let AcquireOne { key, owner, wait_ms, reclaim, ttl_ms, .. } = one;
+    let (key, owner) = (key.as_str(), owner.as_str());
+    let place = json!({ "key": key, "owner": owner, "ttl_ms": (*ttl_ms).max(1), "wait_ms": wait_ms,
+        "reclaim": reclaim });
+    Bytes::from(place.to_string())
+}
+
 /// [`act_at_home`](super::act_at_home) for a call that may wait for `wait` in the one queue of its lease.
 /// While the home node cannot be reached, the call waits here. Under a session, only the session's home node can grant
 /// it.
@@ -204,4 +215,35 @@ pub fn moved(mut response: HttpResponse) -> HttpResponse {
 /// Whether the call asks only for a place in the queue.
 pub fn asks_for_place(request: &HttpRequest) -> bool {
     was_forwarded(request) && request.headers().contains_key(PLACE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        api::AcquireBody,
+        lease::{Key, Owner},
+    };
+
+    /// Coordinators of the release before refuse a field that they do not know.
+    #[test]
+    fn a_place_is_asked_for_as_the_release_before_knows_it() {
+        let (key, owner) = (Key::new("k").expect("a key"), Owner::new("w").expect("an owner"));
+        let session = Some("0".repeat(64).parse().expect("an id"));
+        let one = AcquireOne {
+            wait_ms: 7,
+            reclaim: true,
+            value: Some("v".into()),
+            mark: Some((1, 2)),
+            session,
+            min_hold_ms: 9,
+            ..AcquireOne::new(key, owner, 0)
+        };
+        let place = place_of(&one);
+        let asked: serde_json::Value = serde_json::from_slice(&place).expect("JSON");
+        let expected =
+            json!({ "key": "k", "owner": "w", "ttl_ms": 1, "wait_ms": 7, "reclaim": true });
+        assert_eq!(asked, expected);
+        serde_json::from_slice::<AcquireBody>(&place).expect("an acquire");
+    }
 }

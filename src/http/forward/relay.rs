@@ -39,6 +39,17 @@ pub fn carried_by(
     app.forwarder.request(request, caller.name(), home, body)
 }
 
+/// An acquire at another node, on behalf of the caller of this request, whatever the request is.
+pub fn acquire_for(
+    request: &HttpRequest,
+    app: &App,
+    home: &Home,
+    body: Bytes,
+) -> Option<reqwest::RequestBuilder> {
+    let caller = Caller::of(request);
+    app.forwarder.acquire(request, caller.name(), home, body)
+}
+
 /// Seals and sends a call that the forwarder built, and logs a failure.
 pub async fn send(
     app: &App,

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
-use bytes::Bytes;
 
 use super::{
     acquire_all::{Call, Taken},
@@ -44,7 +43,9 @@ pub async fn acquire(
 ) -> HttpResponse {
     about(&app, &body.0.key, Some(&body.0.owner));
     let caller = Caller::of(&request);
-    if let Named::Permits(_) = app.manager.named(&body.0.key) {
+    if !asks_for_place(&request)
+        && let Named::Permits(_) = app.manager.named(&body.0.key)
+    {
         return acquire_permit(&request, &app, &caller, &body).await;
     }
     let wait = Duration::from_millis(body.0.wait_ms).min(app.manager.limits().wait_max);
@@ -114,7 +115,7 @@ async fn acquire_in_time(
         let one = read_acquire(caller, &body.0)?;
         if in_session {
             let waiting = Waiting::since(asked.received, wait);
-            return acquire_in_turn(request, app, &one, &body.1, waiting).await;
+            return acquire_in_turn(request, app, &one, waiting).await;
         }
         match app.manager.acquire(&one, asked).await {
             Ok(grant) => Ok(granted(request, app, &one.key, &grant)),
@@ -152,7 +153,6 @@ async fn acquire_in_turn(
     request: &HttpRequest,
     app: &App,
     one: &AcquireOne,
-    body: &Bytes,
     mut waiting: Waiting,
 ) -> Result<HttpResponse, Problem> {
     let mut asked = waiting.asked();
@@ -163,7 +163,7 @@ async fn acquire_in_turn(
         };
         let problem = refused(&error, request, app, &one.key);
         let AcquireError::Call(CallError::Elsewhere(home)) = &error else { return Err(problem) };
-        let queued = match waiting.take_place(request, app, home, body.clone()).await {
+        let queued = match waiting.take_place(request, app, home, one).await {
             Queued::Answered(response) => return Ok(response),
             queued => queued,
         };

@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 use bytes::Bytes;
-use serde_json::json;
 
-use super::place::take_place;
 use crate::{
     access::Verb,
     api::{AcquireAllBody, AnyGrant, Grant, Grants, Mode, WantedKey},
@@ -17,7 +15,7 @@ use crate::{
         caller::{Caller, Kind},
         door::Waiting,
         following::keeps,
-        forward::{Queued, Waiting as Queue, asks_for_place, relay_waiting},
+        forward::{Queued, Waiting as Queue, relay_waiting},
         peer::was_forwarded,
         request::{Body, kept_by, mark},
     },
@@ -55,13 +53,6 @@ pub async fn acquire_all(
     caller.is_about(body.keys.len().min(MAX_TAKEN));
     let answer = async {
         let call = Call { request: &request, app: &app, bytes, received };
-        if asks_for_place(&request) {
-            let place = read_all(&caller, body).and_then(AcquireOne::try_from);
-            return match place {
-                Ok(one) => take_place(&request, &app, &one).await,
-                Err(problem) => problem.respond(&request),
-            };
-        }
         let taken = match read_all(&caller, body) {
             Ok(all) => call.take(all).await,
             Err(problem) => Taken::Refused(problem),
@@ -169,16 +160,10 @@ impl Call<'_> {
 
     /// Waits in the queue of a key at another node, until that node offers the key to the owner.
     async fn has_turn(&self, all: &AcquireAll, wait: Duration, key: &Key, home: &Home) -> bool {
-        let (key, owner, wait_ms) = (key.as_str(), all.owner.as_str(), all.wait_ms);
-        let mut place = json!({ "owner": owner, "ttl_ms": all.ttl_ms.max(1), "wait_ms": wait_ms });
-        if self.request.path() == "/v1/acquire" {
-            place["key"] = key.into();
-        } else {
-            place["keys"] = json!([{ "key": key }]);
-        }
+        let one = AcquireOne::new(key.clone(), all.owner.clone(), all.ttl_ms);
+        let one = AcquireOne { wait_ms: all.wait_ms, ..one };
         let mut waiting = Queue::since(self.received, wait);
-        let place = Bytes::from(place.to_string());
-        matches!(waiting.take_place(self.request, self.app, home, place).await, Queued::Turn)
+        matches!(waiting.take_place(self.request, self.app, home, &one).await, Queued::Turn)
     }
 
     /// The node that serves the call's request id, if it is another one.
@@ -210,21 +195,6 @@ impl Call<'_> {
             _ => problem,
         };
         caller.told(key.as_str(), problem)
-    }
-}
-
-/// The one key for which another node asks for a place.
-impl TryFrom<AcquireAll> for AcquireOne {
-    type Error = Problem;
-
-    fn try_from(all: AcquireAll) -> Result<Self, Problem> {
-        match <[Wanted; 1]>::try_from(all.keys) {
-            Ok([wanted]) => {
-                let one = Self::new(wanted.key, all.owner, all.ttl_ms);
-                Ok(Self { wait_ms: all.wait_ms, ..one })
-            }
-            Err(_) => Err(Problem::field("keys", "must name one key")),
-        }
     }
 }
 

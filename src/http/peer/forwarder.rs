@@ -29,6 +29,8 @@ const CONNECT: Duration = Duration::from_millis(500);
 pub const ANSWER: Duration = Duration::from_secs(2);
 /// The shortest span between two warnings about nodes that cannot be trusted.
 const WARNING: Duration = Duration::from_secs(10);
+/// The path of an acquire.
+const ACQUIRE: &str = "/v1/acquire";
 /// The headers that are copied from the caller's request.
 const COPIED: [&str; 3] = ["x-request-id", TRACE_PARENT, "tracestate"];
 /// The header that names the span which a call is a part of.
@@ -75,9 +77,31 @@ impl Forwarder {
         home: &Home,
         body: Bytes,
     ) -> Option<reqwest::RequestBuilder> {
-        let url = home.url.as_deref()?;
         let path = target(request.uri())?;
         let method = reqwest::Method::from_bytes(request.method().as_str().as_bytes()).ok()?;
+        self.carried((method, &path), request, caller, home, body)
+    }
+
+    /// An acquire of `caller`, a principal that sent this request, at another node; `None` when no URL leads there.
+    pub(in crate::http) fn acquire(
+        &self,
+        request: &HttpRequest,
+        caller: Option<&str>,
+        home: &Home,
+        body: Bytes,
+    ) -> Option<reqwest::RequestBuilder> {
+        self.carried((reqwest::Method::POST, ACQUIRE), request, caller, home, body)
+    }
+
+    fn carried(
+        &self,
+        (method, path): (reqwest::Method, &str),
+        request: &HttpRequest,
+        caller: Option<&str>,
+        home: &Home,
+        body: Bytes,
+    ) -> Option<reqwest::RequestBuilder> {
+        let url = home.url.as_deref()?;
         let mut carried = self
             .client
             .request(method, format!("{}{path}", url.trim_end_matches('/')))
