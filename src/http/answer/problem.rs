@@ -288,6 +288,15 @@ impl Problem {
         Self { field: self.field, ..Self::of(code, code.title()) }
     }
 
+    /// The refusal of a call that was not let wait, as no more calls may wait: `full` if it would have waited.
+    pub fn unless_waiting(self, full: Self) -> Self {
+        let code = Code::named(self.code);
+        let waits = [Code::Held, Code::Cooling, Code::Fencing, Code::NoneAvailable]
+            .map(Some)
+            .contains(&code);
+        if waits || self.home.is_some() { full } else { self }
+    }
+
     /// Without what is known of keys that were tried: how many there are, their states, and when one ends.
     pub fn uncounted(self) -> Self {
         if self.code != Code::NoneAvailable.as_str() {

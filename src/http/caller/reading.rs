@@ -1,6 +1,6 @@
 //! The caller of a request, as the handlers see it: reads the names and proofs in a request on behalf of the caller.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 
@@ -295,18 +295,26 @@ impl Caller {
         }
     }
 
-    /// The answer to a call that waits, unless the caller's rights change first. The call then ends as if the caller had
-    /// hung up.
-    pub async fn unless_removed(
+    /// The answer to a call, which may wait for `wait_ms`. A call that waits counts as one that the principal uses, and
+    /// ends as if the caller had hung up once the caller's rights change.
+    pub async fn answer(
         &self,
         request: &HttpRequest,
-        answer: impl Future<Output = HttpResponse>,
+        wait_ms: u64,
+        answer: Pin<&mut impl Future<Output = Result<HttpResponse, Problem>>>,
     ) -> HttpResponse {
-        tokio::select! {
-            biased;
-            answer = answer => answer,
-            problem = self.removed() => problem.respond(request),
-        }
+        let answer = async {
+            if wait_ms == 0 {
+                return answer.await;
+            }
+            let _in_use = self.uses(Kind::Waits)?;
+            tokio::select! {
+                biased;
+                answer = answer => answer,
+                problem = self.removed() => Err(problem),
+            }
+        };
+        answer.await.unwrap_or_else(|problem| problem.respond(request))
     }
 
     /// Resolves when the caller is no longer who it was: the access file changed, and has another entry for it, or none;

@@ -13,6 +13,7 @@ use std::{
     cell::{Cell, RefCell},
     rc::Rc,
     task::Waker,
+    time::Duration,
 };
 
 use actix_web::{HttpRequest, dev::Payload};
@@ -287,6 +288,14 @@ impl Waiting {
         places.waiting.set(places.waiting.get() + 1);
         seat.busy.set(seat.busy.get() + 1);
         Ok(Self(Some(seat.clone())))
+    }
+
+    /// A place for a call that may wait for so long, if that is any time.
+    ///
+    /// # Errors
+    /// When as many calls wait or stream as may.
+    pub fn for_up_to(wait: Duration, request: &HttpRequest) -> Result<Option<Self>, Problem> {
+        if wait.is_zero() { Ok(None) } else { Self::of(request).map(Some) }
     }
 
     /// From now on, as long as this exists, what the client sends is read. The connection keeps its place.

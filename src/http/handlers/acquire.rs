@@ -1,11 +1,11 @@
 //! Acquiring one lease, at once or by waiting in its queue.
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
 
 use super::{
-    acquire_all::{Call, Taken},
+    call::Call,
     place::{refused, take_place},
 };
 use crate::{
@@ -14,13 +14,13 @@ use crate::{
         about::{about, about_tenure},
         answer::{Problem, json},
         app::App,
-        caller::{Caller, Kind},
+        caller::Caller,
         door::Waiting as Waits,
         following::keeps,
         forward::{Queued, Waiting, asks_for_place, wait_at_home},
         request::{Body, kept_by, mark},
     },
-    lease::{Grant as Granted, Key, Named, Refusal},
+    lease::{Grant as Granted, Key, Named},
     manager::{AcquireAll, AcquireError, AcquireOne, CallError},
 };
 
@@ -42,15 +42,15 @@ pub async fn acquire(
     body: Body<AcquireBody>,
 ) -> HttpResponse {
     about(&app, &body.0.key, Some(&body.0.owner));
-    let caller = Caller::of(&request);
+    let (caller, wait_ms) = (Caller::of(&request), body.0.wait_ms);
     if !asks_for_place(&request)
         && let Named::Permits(_) = app.manager.named(&body.0.key)
     {
-        return acquire_permit(&request, &app, &caller, &body).await;
+        let answer = acquire_permit(&request, &app, &caller, &body);
+        return caller.answer(&request, wait_ms, pin!(answer)).await;
     }
-    let wait = Duration::from_millis(body.0.wait_ms).min(app.manager.limits().wait_max);
-    let place = if wait.is_zero() { Ok(None) } else { Waits::of(&request).map(Some) };
-    let _place = match place {
+    let wait = Duration::from_millis(wait_ms).min(app.manager.limits().wait_max);
+    let _place = match Waits::for_up_to(wait, &request) {
         Ok(place) => place,
         Err(full) => {
             let answer = acquire_at_once(&request, &app, &body.0, full).await;
@@ -58,13 +58,7 @@ pub async fn acquire(
         }
     };
     let answer = acquire_in_time(&request, &app, &caller, &body, wait);
-    if wait.is_zero() {
-        return answer.await;
-    }
-    match caller.uses(Kind::Waits) {
-        Ok(_in_use) => caller.unless_removed(&request, answer).await,
-        Err(problem) => problem.respond(&request),
-    }
+    caller.answer(&request, wait_ms, pin!(answer)).await
 }
 
 /// Takes one of the permits of a key.
@@ -73,27 +67,15 @@ async fn acquire_permit(
     app: &App,
     caller: &Caller,
     body: &Body<AcquireBody>,
-) -> HttpResponse {
-    let call = Call { request, app, bytes: &body.1, received: app.manager.now() };
-    let answer = async {
-        let all = read_acquire(caller, &body.0)
-            .and_then(|one| AcquireAll::permit(&one).map_err(|error| Problem::call(&error.into())));
-        let taken = match all {
-            Ok(all) => call.take(all).await,
-            Err(problem) => Taken::Refused(problem),
-        };
-        call.tell(taken, |grants| match grants {
-            [(key, grant)] => granted(request, app, key, grant),
-            _ => Problem::call(&CallError::Unexpected).respond(request),
-        })
-    };
-    if body.0.wait_ms == 0 {
-        return answer.await;
-    }
-    match caller.uses(Kind::Waits) {
-        Ok(_in_use) => caller.unless_removed(request, answer).await,
-        Err(problem) => problem.respond(request),
-    }
+) -> Result<HttpResponse, Problem> {
+    let one = read_acquire(caller, &body.0)?;
+    let wanted = AcquireAll::permit(&one).map_err(|error| Problem::call(&error.into()))?;
+    let call = Call { request, app, bytes: &body.1, received: app.manager.now(), wanted };
+    let answer = call.answer(|grants| match grants {
+        [(key, grant)] => granted(request, app, key, grant),
+        _ => Problem::call(&CallError::Unexpected).respond(request),
+    });
+    answer.await
 }
 
 /// Answers within the call's time.
@@ -103,15 +85,12 @@ async fn acquire_in_time(
     caller: &Caller,
     body: &Body<AcquireBody>,
     wait: Duration,
-) -> HttpResponse {
+) -> Result<HttpResponse, Problem> {
     if asks_for_place(request) {
-        return match read_acquire(caller, &body.0) {
-            Ok(one) => take_place(request, app, &one).await,
-            Err(problem) => problem.respond(request),
-        };
+        return Ok(take_place(request, app, &read_acquire(caller, &body.0)?).await);
     }
     let in_session = body.0.session.is_some();
-    wait_at_home(request, app, &body.1, wait, in_session, async |asked| {
+    let answer = wait_at_home(request, app, &body.1, wait, in_session, async |asked| {
         let one = read_acquire(caller, &body.0)?;
         if in_session {
             let waiting = Waiting::since(asked.received, wait);
@@ -121,8 +100,8 @@ async fn acquire_in_time(
             Ok(grant) => Ok(granted(request, app, &one.key, &grant)),
             Err(error) => Err(refused(&error, request, app, &one.key)),
         }
-    })
-    .await
+    });
+    Ok(answer.await)
 }
 
 /// Serves a call while no more calls may wait: it is granted here if that takes no waiting.
@@ -138,12 +117,7 @@ async fn acquire_at_once(
     let one = AcquireOne { wait_ms: 0, ..read_acquire(&Caller::of(request), body)? };
     match app.manager.acquire(&one, app.manager.now()).await {
         Ok(grant) => Ok(granted(request, app, &one.key, &grant)),
-        Err(AcquireError::Refused(Refusal::Held | Refusal::Cooling | Refusal::Fencing, _))
-        | Err(AcquireError::Call(CallError::Elsewhere(_))) => Err(full),
-        Err(error) => {
-            let problem = refused(&error, request, app, &one.key);
-            Err(if problem.home().is_some() { full } else { problem })
-        }
+        Err(error) => Err(refused(&error, request, app, &one.key).unless_waiting(full)),
     }
 }
 

@@ -1,29 +1,24 @@
 //! Acquiring every lease of a list, or none; and the permits of a key.
 
-use std::time::Duration;
+use std::pin::pin;
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
-use bytes::Bytes;
 
+use super::call::Call;
 use crate::{
     access::Verb,
-    api::{AcquireAllBody, AnyGrant, Grant, Grants, Mode, WantedKey},
+    api::{AcquireAllBody, Grants, Mode, WantedKey},
     http::{
         about::about_any,
-        answer::{Problem, json as answer_json},
+        answer::{Problem, json},
         app::App,
-        caller::{Caller, Kind},
-        door::Waiting,
-        following::keeps,
-        forward::{Queued, Waiting as Queue, relay_waiting},
-        peer::was_forwarded,
+        caller::Caller,
+        door::Waiting as Waits,
+        forward::{Queued, Waiting},
         request::{Body, kept_by, mark},
     },
-    lease::{Grant as Granted, Key, Moment, Refusal},
-    manager::{
-        AcquireAll, AcquireError, AcquireOne, CallError, Home, MAX_TAKEN, NotAll, SessionError,
-        Take, Wanted,
-    },
+    lease::{Grant as Granted, Key, Refusal},
+    manager::{AcquireAll, AcquireError, AcquireOne, Home, MAX_TAKEN, NotAll, Take, Wanted},
 };
 
 /// Acquire every lease of a list, or none.
@@ -52,131 +47,60 @@ pub async fn acquire_all(
     about_any(&body.owner);
     caller.is_about(body.keys.len().min(MAX_TAKEN));
     let answer = async {
-        let call = Call { request: &request, app: &app, bytes, received };
-        let taken = match read_all(&caller, body) {
-            Ok(all) => call.take(all).await,
-            Err(problem) => Taken::Refused(problem),
-        };
-        call.tell(taken, |grants| {
-            let grants = grants.iter().map(|(key, grant)| Grant::of(&app, key, grant));
-            answer_json(
-                &request,
-                StatusCode::OK,
-                &Grants { grants: grants.map(AnyGrant::Own).collect() },
-            )
-        })
+        let wanted = read_all(&caller, body)?;
+        let call = Call { request: &request, app: &app, bytes, received, wanted };
+        call.answer(|grants| json(&request, StatusCode::OK, &call.grants(grants))).await
     };
-    if body.wait_ms == 0 {
-        return answer.await;
-    }
-    match caller.uses(Kind::Waits) {
-        Ok(_in_use) => caller.unless_removed(&request, answer).await,
-        Err(problem) => problem.respond(&request),
-    }
+    caller.answer(&request, body.wait_ms, pin!(answer)).await
 }
 
-/// What came of a call.
-pub enum Taken {
-    /// All that it asks for.
-    Granted(Vec<(Key, Granted)>),
-    /// Another node answered it.
-    Answered(HttpResponse),
-    /// Nothing.
-    Refused(Problem),
-}
-
-/// A call while this node answers it.
-pub struct Call<'a> {
-    pub request: &'a HttpRequest,
-    pub app: &'a App,
-    pub bytes: &'a Bytes,
-    pub received: Moment,
-}
-
-impl Call<'_> {
-    /// Takes every key, here or at the node that must.
-    pub async fn take(&self, all: AcquireAll) -> Taken {
-        let wait = Duration::from_millis(all.wait_ms).min(self.app.manager.limits().wait_max);
-        let place = if wait.is_zero() { None } else { Some(Waiting::of(self.request)) };
-        let _place = match place.transpose() {
-            Ok(place) => place,
-            Err(full) => return self.take_at_once(AcquireAll { wait_ms: 0, ..all }, full).await,
-        };
-        if let Some(server) = self.server(&all) {
-            return match self.relay(&server, wait).await {
-                Some(answer) => Taken::Answered(answer),
-                None => Taken::Refused(Problem::server_unreachable(&server)),
-            };
-        }
-        let turn = async |key: &Key, home: &Home| self.has_turn(&all, wait, key, home).await;
-        let taken = self.app.manager.acquire_all_in_turn(&all, self.received, turn).await;
-        let not_all = match taken {
-            Ok(grants) => return Taken::Granted(grants),
-            Err(not_all) => not_all,
-        };
-        if let AcquireError::Session(SessionError::Call(CallError::Elsewhere(home))) =
-            &not_all.error
-            && !was_forwarded(self.request)
-            && let Some(answer) = self.relay(home, wait).await
-        {
-            // R6: a session's home node grants the leases that the session keeps.
-            return Taken::Answered(answer);
-        }
-        Taken::Refused(self.problem(&not_all))
-    }
-
-    /// Takes every key while no more calls may wait, if that takes no waiting.
-    async fn take_at_once(&self, all: AcquireAll, full: Problem) -> Taken {
-        if self.server(&all).is_some() {
-            return Taken::Refused(full);
-        }
-        match self.app.manager.acquire_all(&all, self.received).await {
-            Ok(grants) => Taken::Granted(grants),
-            Err(not_all) => {
-                let problem = self.problem(&not_all);
-                let waits = matches!(problem.status, 409 | 423) && problem.retryable;
-                Taken::Refused(if waits || problem.home().is_some() { full } else { problem })
-            }
-        }
-    }
-
-    /// Answers with the grants that this node made.
-    pub fn tell(
+impl Call<'_, AcquireAll> {
+    /// Takes every key, here or at the node that must. `granted` is the answer with the grants of this node.
+    pub async fn answer(
         &self,
-        taken: Taken,
         granted: impl FnOnce(&[(Key, Granted)]) -> HttpResponse,
-    ) -> HttpResponse {
-        match taken {
-            Taken::Granted(grants) => {
-                for (key, grant) in &grants {
-                    keeps(self.request, key.as_str(), grant.view.token);
-                }
-                granted(&grants)
+    ) -> Result<HttpResponse, Problem> {
+        let _place = match Waits::for_up_to(self.wait(), self.request) {
+            Ok(place) => place,
+            Err(full) => return self.answer_at_once(full, granted).await,
+        };
+        if let Some(server) = self.server() {
+            return self.answer_of(&server).await;
+        }
+        let turn = async |key: &Key, home: &Home| self.has_turn(key, home).await;
+        let manager = &self.app.manager;
+        match Box::pin(manager.acquire_all_in_turn(&self.wanted, self.received, turn)).await {
+            Ok(grants) => Ok(granted(&grants)),
+            Err(not_all) => {
+                let answer = self.answer_of_session(&not_all.error).await;
+                answer.ok_or_else(|| self.problem(&not_all))
             }
-            Taken::Answered(answer) => answer,
-            Taken::Refused(problem) => problem.respond(self.request),
+        }
+    }
+
+    /// Answers while no more calls may wait: every key is granted here if that takes no waiting.
+    async fn answer_at_once(
+        &self,
+        full: Problem,
+        granted: impl FnOnce(&[(Key, Granted)]) -> HttpResponse,
+    ) -> Result<HttpResponse, Problem> {
+        if self.server().is_some() {
+            return Err(full);
+        }
+        let all = AcquireAll { wait_ms: 0, ..self.wanted.clone() };
+        match Box::pin(self.app.manager.acquire_all(&all, self.received)).await {
+            Ok(grants) => Ok(granted(&grants)),
+            Err(not_all) => Err(self.problem(&not_all).unless_waiting(full)),
         }
     }
 
     /// Waits in the queue of a key at another node, until that node offers the key to the owner.
-    async fn has_turn(&self, all: &AcquireAll, wait: Duration, key: &Key, home: &Home) -> bool {
-        let one = AcquireOne::new(key.clone(), all.owner.clone(), all.ttl_ms);
-        let one = AcquireOne { wait_ms: all.wait_ms, ..one };
-        let mut waiting = Queue::since(self.received, wait);
+    async fn has_turn(&self, key: &Key, home: &Home) -> bool {
+        let AcquireAll { owner, ttl_ms, wait_ms, .. } = &self.wanted;
+        let one = AcquireOne::new(key.clone(), owner.clone(), *ttl_ms);
+        let one = AcquireOne { wait_ms: *wait_ms, ..one };
+        let mut waiting = Waiting::since(self.received, self.wait());
         matches!(waiting.take_place(self.request, self.app, home, &one).await, Queued::Turn)
-    }
-
-    /// The node that serves the call's request id, if it is another one.
-    fn server(&self, all: &AcquireAll) -> Option<Home> {
-        let (id, _) = all.mark.filter(|_| all.session.is_none())?;
-        if was_forwarded(self.request) || self.app.manager.is_draining() {
-            return None;
-        }
-        self.app.manager.server_of(id)
-    }
-
-    async fn relay(&self, home: &Home, wait: Duration) -> Option<HttpResponse> {
-        relay_waiting(self.request, self.app, home, self.bytes.clone(), wait).await
     }
 
     /// Why nothing was acquired. A caller that may not read the key in the way is told no more than that.

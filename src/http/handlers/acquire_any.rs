@@ -2,31 +2,28 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    time::Duration,
+    pin::pin,
 };
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
-use bytes::Bytes;
 use futures_util::future::join_all;
 
+use super::call::Call;
 use crate::{
     access::Verb,
-    api::{self, AcquireAnyBody, AnyGrant, AnyOrder, Grant, Grants, GrantsOfOthers},
+    api::{self, AcquireAnyBody, AnyGrant, AnyOrder, Grants, GrantsOfOthers},
     http::{
         about::about_any,
         answer::{Problem, json},
         app::App,
-        caller::{Caller, Kind},
-        door::Waiting,
-        following::keeps,
-        forward::{asks_for_part, forward_part, relay_waiting, unless_denied},
-        peer::was_forwarded,
+        caller::Caller,
+        door::Waiting as Waits,
+        forward::{asks_for_part, forward_part, unless_denied},
         request::{Body, kept_by, mark},
     },
-    lease::{CandidateOrder, Key, MAX_KEY_BYTES, Moment, Refusal},
+    lease::{CandidateOrder, Key, MAX_KEY_BYTES, Refusal},
     manager::{
-        AcquireAny, AcquireError, CallError, Candidates, Count, Home, MAX_CANDIDATES, SessionError,
-        Taken,
+        AcquireAny, AcquireError, CallError, Candidates, Count, Home, MAX_CANDIDATES, Taken,
     },
 };
 
@@ -60,61 +57,36 @@ pub async fn acquire_any(
     caller.is_about(body.keys.as_ref().map_or(1, Vec::len).min(MAX_CANDIDATES));
     let answer = async {
         may_hold(&caller, &app, body)?;
-        let call =
-            Call { request: &request, app: &app, bytes, any: read_any(&caller, body)?, received };
-        call.answer().await
+        let wanted = read_any(&caller, body)?;
+        Call { request: &request, app: &app, bytes, received, wanted }.answer().await
     };
-    let answer = async {
-        let answered: Result<_, Problem> = answer.await;
-        answered.unwrap_or_else(|problem| problem.respond(&request))
-    };
-    if body.wait_ms == 0 {
-        return answer.await;
-    }
-    match caller.uses(Kind::Waits) {
-        Ok(_in_use) => caller.unless_removed(&request, answer).await,
-        Err(problem) => problem.respond(&request),
-    }
+    caller.answer(&request, body.wait_ms, pin!(answer)).await
 }
 
-/// A call while this node answers it.
-struct Call<'a> {
-    request: &'a HttpRequest,
-    app: &'a App,
-    bytes: &'a Bytes,
-    any: AcquireAny,
-    received: Moment,
-}
-
-impl Call<'_> {
+impl Call<'_, AcquireAny> {
     async fn answer(self) -> Result<HttpResponse, Problem> {
         if asks_for_part(self.request) {
             return self.answer_part().await;
         }
-        let place = if self.wait().is_zero() { None } else { Some(Waiting::of(self.request)) };
-        let _place = match place.transpose() {
+        let _place = match Waits::for_up_to(self.wait(), self.request) {
             Ok(place) => place,
             Err(full) => return self.answer_at_once(full).await,
         };
         if let Some(server) = self.server() {
-            let answer = self.relay(&server).await;
-            return answer.ok_or_else(|| Problem::server_unreachable(&server));
+            return self.answer_of(&server).await;
         }
-        match self.app.manager.acquire_any(&self.any, self.received).await {
-            Err(AcquireError::Session(SessionError::Call(CallError::Elsewhere(home))))
-                if !was_forwarded(self.request) =>
-            {
-                // R6: a session's home node grants the leases that the session keeps.
-                let answer = self.relay(&home).await;
-                answer.ok_or_else(|| Problem::call(&CallError::Elsewhere(home)))
+        match self.app.manager.acquire_any(&self.wanted, self.received).await {
+            Ok(taken) => self.tell(taken).await,
+            Err(error) => {
+                let answer = self.answer_of_session(&error).await;
+                answer.ok_or_else(|| self.problem(&error))
             }
-            taken => self.tell(taken.map_err(|error| self.problem(&error))?).await,
         }
     }
 
     /// Answers another node's question for what this node granted to an earlier call.
     async fn answer_part(&self) -> Result<HttpResponse, Problem> {
-        let here = self.app.manager.granted_here(&self.any, self.received).await;
+        let here = self.app.manager.granted_here(&self.wanted, self.received).await;
         let here = here.map_err(|error| self.problem(&error))?;
         Ok(json(self.request, StatusCode::OK, &self.grants(&here)))
     }
@@ -124,36 +96,12 @@ impl Call<'_> {
         if self.server().is_some() {
             return Err(full);
         }
-        let call = Self { any: AcquireAny { wait_ms: 0, ..self.any }, ..self };
-        match call.app.manager.acquire_any(&call.any, call.received).await {
+        let call = Self { wanted: AcquireAny { wait_ms: 0, ..self.wanted }, ..self };
+        match call.app.manager.acquire_any(&call.wanted, call.received).await {
             Ok(taken) if taken.elsewhere.is_empty() => call.tell(taken).await,
-            Ok(_) | Err(AcquireError::NoneAvailable(_) | AcquireError::NoneOfShare(..)) => {
-                Err(full)
-            }
-            Err(error) => {
-                let problem = call.problem(&error);
-                Err(if problem.home().is_some() { full } else { problem })
-            }
+            Ok(_) => Err(full),
+            Err(error) => Err(call.problem(&error).unless_waiting(full)),
         }
-    }
-
-    fn wait(&self) -> Duration {
-        let most = self.app.manager.limits().wait_max;
-        Duration::from_millis(self.any.wait_ms).min(most)
-    }
-
-    /// The node that serves the call's request id, if it is another one. A session's home node serves the calls under
-    /// the session.
-    fn server(&self) -> Option<Home> {
-        let (id, _) = self.any.mark.filter(|_| self.any.session.is_none())?;
-        if was_forwarded(self.request) || self.app.manager.is_draining() {
-            return None;
-        }
-        self.app.manager.server_of(id)
-    }
-
-    async fn relay(&self, home: &Home) -> Option<HttpResponse> {
-        relay_waiting(self.request, self.app, home, self.bytes.clone(), self.wait()).await
     }
 
     /// Why nothing was acquired. A caller that may not read all candidates is not told what state they are in.
@@ -164,7 +112,7 @@ impl Call<'_> {
 
     fn reads_candidates(&self) -> bool {
         let caller = Caller::of(self.request);
-        match &self.any.candidates {
+        match &self.wanted.candidates {
             Candidates::Keys(keys) => keys.iter().all(|key| caller.reads(key.as_str())),
             Candidates::Prefix(prefix) => caller.reads_all_of(prefix),
             Candidates::Pool(pool) => caller.reads_pool(self.app, pool),
@@ -174,20 +122,12 @@ impl Call<'_> {
     /// Tells the caller of its grants.
     async fn tell(&self, taken: Taken) -> Result<HttpResponse, Problem> {
         let mut answer = self.grants(&taken.grants);
-        if let Some((id, _)) = self.any.mark
+        if let Some((id, _)) = self.wanted.mark
             && !taken.elsewhere.is_empty()
         {
             self.gather(id, &taken.elsewhere, &mut answer).await?;
         }
         Ok(json(self.request, StatusCode::OK, &answer))
-    }
-
-    fn grants(&self, grants: &[(Key, crate::lease::Grant)]) -> Grants {
-        for (key, grant) in grants {
-            keeps(self.request, key.as_str(), grant.view.token);
-        }
-        let grants = grants.iter().map(|(key, grant)| Grant::of(self.app, key, grant));
-        Grants { grants: grants.map(AnyGrant::Own).collect() }
     }
 
     /// Adds the grants of a repeated call that other nodes answer for. If some of them cannot be had, the caller must

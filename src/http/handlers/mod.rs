@@ -6,6 +6,7 @@ pub mod acquire_any;
 pub mod admin;
 pub mod assignment;
 pub mod batch;
+mod call;
 pub mod events;
 pub mod heartbeats;
 pub mod leases;
