@@ -44,9 +44,9 @@ pub async fn acquire(
     about(&app, &body.0.key, Some(&body.0.owner));
     let (caller, wait_ms) = (Caller::of(&request), body.0.wait_ms);
     if !asks_for_place(&request)
-        && let Named::Permits(_) = app.manager.named(&body.0.key)
+        && let Named::Permits(permits) = app.manager.named(&body.0.key)
     {
-        let answer = acquire_permit(&request, &app, &caller, &body);
+        let answer = acquire_permit(&request, &app, &caller, &body, permits);
         return caller.answer(&request, wait_ms, pin!(answer)).await;
     }
     let wait = Duration::from_millis(wait_ms).min(app.manager.limits().wait_max);
@@ -61,14 +61,17 @@ pub async fn acquire(
     caller.answer(&request, wait_ms, pin!(answer)).await
 }
 
-/// Takes one of the permits of a key.
+/// Takes one of the `permits` of a key.
 async fn acquire_permit(
     request: &HttpRequest,
     app: &App,
     caller: &Caller,
     body: &Body<AcquireBody>,
+    permits: u32,
 ) -> Result<HttpResponse, Problem> {
     let one = read_acquire(caller, &body.0)?;
+    let last = one.key.permit(permits);
+    last.map_err(|error| Problem::field("key", format!("has a permit that {error}")))?;
     let wanted = AcquireAll::permit(&one).map_err(|error| Problem::call(&error.into()))?;
     let call = Call { request, app, bytes: &body.1, received: app.manager.now(), wanted };
     let answer = call.answer(|grants| match grants {

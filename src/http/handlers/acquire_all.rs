@@ -18,7 +18,9 @@ use crate::{
         request::{Body, kept_by, mark},
     },
     lease::{Grant as Granted, Key, Refusal},
-    manager::{AcquireAll, AcquireError, AcquireOne, Home, MAX_TAKEN, NotAll, Take, Wanted},
+    manager::{
+        AcquireAll, AcquireError, AcquireOne, CallError, Home, MAX_TAKEN, NotAll, Take, Wanted,
+    },
 };
 
 /// Acquire every lease of a list, or none.
@@ -107,6 +109,10 @@ impl Call<'_, AcquireAll> {
     fn problem(&self, not_all: &NotAll) -> Problem {
         let problem = Problem::acquire(&not_all.error, self.app, not_all.key.as_ref());
         let Some(key) = &not_all.key else { return problem };
+        let at = self.wanted.keys.iter().position(|wanted| wanted.key == *key);
+        if let (AcquireError::Call(CallError::Invalid(invalid)), Some(at)) = (&not_all.error, at) {
+            return Problem::field(&format!("keys[{at}].{}", invalid.field), &invalid.detail);
+        }
         let caller = Caller::of(self.request);
         let problem = match (&not_all.error, caller.reads(key.as_str())) {
             (AcquireError::NoneAvailable(_), true) => {

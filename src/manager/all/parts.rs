@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::request::{AcquireAll, MAX_TAKEN, Take};
+use super::request::{AcquireAll, MAX_TAKEN, NotAll, Take};
 use crate::{
     lease::{InvalidName, Key, Named, permit_of},
     manager::{Manager, error::Invalid},
@@ -32,18 +32,19 @@ impl Part {
 }
 
 /// The parts of a call, in the order in which they are taken.
-pub(super) fn resolve(manager: &Manager, all: &AcquireAll) -> Result<Vec<Part>, Invalid> {
+pub(super) fn resolve(manager: &Manager, all: &AcquireAll) -> Result<Vec<Part>, NotAll> {
     let invalid = |detail: String| Invalid { field: "keys", detail };
     let mut parts = BTreeMap::new();
     for wanted in &all.keys {
-        let part = part(manager, &wanted.key, wanted.take)?;
+        let part = part(manager, &wanted.key, wanted.take);
+        let part = part.map_err(|error| NotAll::at(&wanted.key, error))?;
         // The permits of a key are taken in the order of their numbers, and not of their names.
         let place = match permit_of(wanted.key.as_str()).filter(|_| part.permits.is_empty()) {
             Some((name, number)) => (name.to_owned(), number),
             None => (wanted.key.as_str().to_owned(), 0),
         };
         if parts.insert(place, part).is_some() {
-            return Err(invalid(format!("names {:?} twice", wanted.key)));
+            return Err(invalid(format!("names {:?} twice", wanted.key)).into());
         }
     }
     let both = |((name, number), _): &(&(String, u32), &Part)| {
@@ -51,12 +52,12 @@ pub(super) fn resolve(manager: &Manager, all: &AcquireAll) -> Result<Vec<Part>, 
     };
     if let Some((_, part)) = parts.iter().find(both) {
         let detail = format!("names {:?} and the key that it is a permit of", part.key);
-        return Err(invalid(detail));
+        return Err(invalid(detail).into());
     }
     let leases: usize = parts.values().map(Part::leases).sum();
     if !(1..=MAX_TAKEN).contains(&leases) {
         let detail = format!("stands for {leases} leases; 1 to {MAX_TAKEN} are allowed");
-        return Err(invalid(detail));
+        return Err(invalid(detail).into());
     }
     Ok(parts.into_values().collect())
 }
@@ -73,7 +74,7 @@ fn part(manager: &Manager, key: &Key, take: Take) -> Result<Part, Invalid> {
         return Err(Invalid { field: "permits", detail });
     }
     let part = Part { key: key.clone(), permits, count };
-    part.keys().try_for_each(|key| manager.check_named("keys", key))?;
+    part.keys().try_for_each(|key| manager.check_named("key", key))?;
     Ok(part)
 }
 

@@ -93,7 +93,7 @@ impl AcquireAll {
 /// Why an acquire-all got nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotAll {
-    /// The key that is in the way, if it is one key.
+    /// The key that is in the way, if it is one key. An argument that is not valid is one of this key.
     pub key: Option<Key>,
     /// Why it is.
     pub error: AcquireError,

@@ -90,12 +90,14 @@ async fn what_a_call_cannot_have_is_named() {
         all(&json!([wanted]), "w", 0)
     };
     let fields = [
-        (key("gpus/x", json!({ "permits": 5 })), "permits"),
-        (key("gpus/x", json!({ "permits": 0 })), "permits"),
-        (key("plain", json!({ "permits": 2 })), "permits"),
+        (key("gpus/x", json!({ "permits": 5 })), "keys[0].permits"),
+        (key("gpus/x", json!({ "permits": 0 })), "keys[0].permits"),
+        (key("plain", json!({ "permits": 2 })), "keys[0].permits"),
+        (all(&json!([{ "key": "b" }, { "key": "a", "permits": 2 }]), "w", 0), "keys[1].permits"),
         (key("gpus/x", json!({ "permits": 1, "mode": "shared" })), "keys[0].mode"),
         (key("", json!({})), "keys[0].key"),
-        (key("gpus/x#5", json!({})), "keys"),
+        (key("gpus/x#5", json!({})), "keys[0].key"),
+        (key(&format!("gpus/{}", "x".repeat(507)), json!({})), "keys[0].key"),
         (all(&json!([]), "w", 0), "keys"),
         (all(&json!([{ "key": "a" }, { "key": "a" }]), "w", 0), "keys"),
         (all(&json!([{ "key": "gpus/x" }, { "key": "gpus/x#2" }]), "w", 0), "keys"),
