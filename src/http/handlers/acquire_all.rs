@@ -17,7 +17,7 @@ use crate::{
         forward::{Queued, Waiting},
         request::{Body, kept_by, mark},
     },
-    lease::{Grant as Granted, Key, Refusal},
+    lease::{Grant as Granted, Key, Named, Refusal},
     manager::{
         AcquireAll, AcquireError, AcquireOne, CallError, Home, MAX_TAKEN, NotAll, Take, Wanted,
     },
@@ -47,7 +47,7 @@ pub async fn acquire_all(
     let caller = Caller::of(&request);
     let Body(body, bytes) = &body;
     about_any(&body.owner);
-    caller.is_about(body.keys.len().min(MAX_TAKEN));
+    caller.is_about(leases(&app, &body.keys));
     let answer = async {
         let wanted = read_all(&caller, body)?;
         let call = Call { request: &request, app: &app, bytes, received, wanted };
@@ -152,13 +152,26 @@ fn read_wanted(caller: &Caller, at: usize, wanted: &WantedKey) -> Result<Wanted,
     let field = |name: &str| format!("keys[{at}].{name}");
     let key = Key::new(&wanted.key).map_err(|error| Problem::field(&field("key"), error))?;
     caller.may(Verb::Hold, key.as_str())?;
-    let take = match (wanted.permits, wanted.mode) {
-        (Some(_), Some(_)) => {
-            return Err(Problem::field(&field("mode"), "and permits exclude each other"));
-        }
-        (Some(count), None) => Take::Permits(count),
+    if wanted.permits.is_some() && wanted.mode.is_some() {
+        return Err(Problem::field(&field("mode"), "and permits exclude each other"));
+    }
+    Ok(Wanted { key, take: take_of(wanted) })
+}
+
+fn take_of(wanted: &WantedKey) -> Take {
+    match (wanted.permits, wanted.mode) {
+        (Some(count), _) => Take::Permits(count),
         (None, Some(Mode::Exclusive)) => Take::All,
         (None, Some(Mode::Shared) | None) => Take::Permits(1),
+    }
+}
+
+/// How many leases a call for these keys is about. A call for more than [`MAX_TAKEN`] is refused.
+fn leases(app: &App, keys: &[WantedKey]) -> usize {
+    let of = |wanted: &WantedKey| match (app.manager.named(&wanted.key), take_of(wanted)) {
+        (Named::Permits(all), Take::All) => all as usize,
+        (Named::Permits(all), Take::Permits(count)) => count.min(all) as usize,
+        (Named::Lease | Named::NoPermit(_), _) => 1,
     };
-    Ok(Wanted { key, take })
+    keys.iter().take(MAX_TAKEN).map(of).sum::<usize>().min(MAX_TAKEN)
 }

@@ -102,6 +102,33 @@ async fn a_call_about_many_leases_counts_as_many_calls() {
     names(&guarded.post("batch", "/v1/acquire", &acquire("x")).await, "rate-limited", "rate", 2);
 }
 
+/// With a rate of 1, a call that costs as much as `cost` leases keeps out the next one for `cost` seconds.
+#[tokio::test]
+async fn a_call_for_a_list_counts_the_leases_that_it_asks_for() {
+    let settings = "[[policy]]\nprefix = \"gpus/\"\npermits = 100\n";
+    let whole = |key| json!({ "key": key, "mode": "exclusive" });
+    let wanted: [(Value, u64); 6] = [
+        (json!([whole("gpus/a")]), 100),
+        (json!([{ "key": "gpus/a", "permits": 30 }, { "key": "b" }]), 31),
+        (json!([{ "key": "gpus/a", "mode": "shared" }, { "key": "gpus/b" }, { "key": "c" }]), 3),
+        (json!([whole("gpus/a#7"), whole("b")]), 2),
+        (json!([{ "key": "gpus/a", "permits": 4_000_000_000_u32 }]), 100),
+        (json!(["gpus/a", "gpus/b", "gpus/c"].map(whole)), 256),
+    ];
+    for (keys, cost) in wanted {
+        let guarded = Guarded::configured(&[limited("list", "rate = 1")], settings, &[]);
+        let call = json!({ "keys": keys, "owner": "w", "ttl_ms": 60_000 });
+        guarded.post("list", "/v1/acquire-all", &call).await;
+        let refused = guarded.post("list", "/v1/acquire", &acquire("x")).await;
+        names(&refused, "rate-limited", "rate", 1);
+        let after = refused.json()["retry_after_ms"].as_u64().expect("a pause");
+        // Something is paid while the test runs. A pause is up to twice as long as necessary, and 100 ms.
+        let whole = (cost - 1) * 1_000;
+        let pauses = whole.saturating_sub(10_000)..=2 * whole + 2_100;
+        assert!(pauses.contains(&after), "{after} ms of {cost}: {call}");
+    }
+}
+
 #[tokio::test]
 async fn an_address_whose_callers_have_no_principal_has_a_rate() {
     let server = Server::with(&["limits.rate_per_address=1"]);
