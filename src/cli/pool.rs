@@ -140,6 +140,11 @@ impl PoolArgs {
     }
 }
 
+/// The keys of orders that are paused, or go to one owner.
+fn kept_apart(pool: &Pool, such: impl Fn(&Option<String>) -> bool) -> Vec<&str> {
+    pool.paused.iter().filter(|one| such(&one.to)).map(|one| &*one.key).collect()
+}
+
 fn rows(pool: &Pool) -> Vec<(String, String)> {
     let row = |name: &str, value: String| (name.to_owned(), value);
     let names = |names: Vec<&str>| match names.as_slice() {
@@ -150,7 +155,8 @@ fn rows(pool: &Pool) -> Vec<(String, String)> {
         row("pool", shown(&pool.pool)),
         row("frozen", pool.frozen.as_ref().map_or_else(dash, |said| shown(&ordered(said)))),
         row("cordoned", names(pool.cordoned.iter().map(|one| &*one.owner).collect())),
-        row("paused", names(pool.paused.iter().map(|one| &*one.key).collect())),
+        row("paused", names(kept_apart(pool, |to| to.is_none()))),
+        row("moved", names(kept_apart(pool, |to| to.is_some()))),
         row("rebalancing", yes(pool.rebalancing)),
         row("guard", yes(pool.guard.is_some())),
     ]

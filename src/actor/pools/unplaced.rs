@@ -64,7 +64,7 @@ impl Pool {
         let given = self.given();
         let mut open: Vec<&Key> = Vec::new();
         for (key, place) in self.keys.iter().filter(|(_, place)| place.fact.by == By::Nobody) {
-            if given.contains_key(key) {
+            if given.contains_key(key) || self.warm_to(key).is_some() {
                 continue;
             }
             match self.held_back(key, place, &owners, now) {

@@ -325,7 +325,9 @@ impl Pool {
         let view = |(key, warming): (Key, &Warming)| {
             let owner = |digest| self.members.get(&digest).map(|it| it.owner.as_str().into());
             let owners = [owner(warming.from), owner(warming.to)];
-            let asked = self.keys.get(&key).is_some_and(|place| place.fact.asked);
+            // A holder that has handed it over has no more to hear.
+            let asked = |place: &Place| place.fact.asked || place.fact.by == By::Nobody;
+            let asked = self.keys.get(&key).is_some_and(asked);
             WarmView { key, warming: warming.clone(), owners, asked }
         };
         self.warmings().map(view).collect()
