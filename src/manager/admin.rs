@@ -48,7 +48,10 @@ impl Manager {
             actor::revoke(&self.coordinator.session_service, key, revoke, asked.into()).await;
         match self.answered(answer)? {
             Answer::Revoked(ends_in_ms) => Ok(ends_in_ms),
-            Answer::NotHeld(view) => Err(AdminError::NotHeld(view)),
+            Answer::NotHeld(view) => {
+                self.check_lease(key.as_str()).map_err(CallError::from)?;
+                Err(AdminError::NotHeld(view))
+            }
             Answer::Pinned(view) => Err(AdminError::Pinned(view)),
             other => Err(CallError::of("revoke", other).into()),
         }

@@ -25,7 +25,8 @@ impl Manager {
         };
         let Some(pool) = session.spec.pool.as_deref() else {
             let detail = "needs a session that joined a pool".to_owned();
-            return Err(Invalid { field: "loads", detail }.into());
+            let field = if report.loads.is_empty() { "load_limit" } else { "loads" };
+            return Err(Invalid { field, detail }.into());
         };
         if self.coordinator.policy_table().load_tolerance(pool).is_none() {
             return Ok(());

@@ -78,7 +78,7 @@ impl<'a> Asked<'a> {
     fn heard(&self, worker: &str, t: u64, end: u64) -> bool {
         let Some(calls) = self.calls.get(worker) else { return false };
         let excused = latest_end(&calls.in_doubt, t).is_some_and(|until| until >= t);
-        latest_end(&calls.answered, t).is_some_and(|answered| answered <= end) && !excused
+        latest_end(&calls.answered, t).is_some_and(|answered| answered < end) && !excused
     }
 
     /// Whether whoever granted a lease, and did not tell of it, could give it back between these moments.

@@ -190,6 +190,10 @@ impl<'a> Pool<'a> {
     /// The balancer asked a holder for a key.
     fn balanced(&mut self, (key, token): (&str, u64), reason: &str, at: u64) {
         let moved = |why: &str| format!("{key} moves at {at} ns {why}: {reason}");
+        if self.tenures.get(key).is_some_and(|tenure| self.unsure.contains(tenure.owner)) {
+            // It may leave, and is asked for everything.
+            return self.prepared((key, token), at);
+        }
         if self.stood(at, at, |controls| controls.frozen.is_some()) {
             self.breach("freeze", moved("in a frozen pool"));
         }

@@ -213,7 +213,7 @@ impl Problem {
             Refusal::RequestSpent(how) => {
                 let how = how.map(|how| format!(" ({})", how.as_str())).unwrap_or_default();
                 let detail = format!(
-                    "this request was granted, and that tenure is over{how}; acquire again under a new request_id"
+                    "a lease that was granted under this request_id is over{how}; acquire again under a new request_id"
                 );
                 let problem = Self::of(Code::RequestIdSpent, detail);
                 Self { lease: wire(lease), ..problem }

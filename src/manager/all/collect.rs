@@ -63,8 +63,13 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
             lost = self.keep() => {
                 // What is being granted at this moment is given back, too.
                 self.lost.send_replace(true);
-                let _ = tokio::time::timeout(SETTLING, taking).await;
-                Err(lost)
+                match tokio::time::timeout(SETTLING, taking).await {
+                    // It is not known what came of the last grant.
+                    Ok(Err(NotAll { key, error: AcquireError::Call(error) })) => {
+                        Err(NotAll { key, error: error.into() })
+                    }
+                    _ => Err(lost),
+                }
             }
         };
         if taken.is_err() {

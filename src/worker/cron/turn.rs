@@ -121,6 +121,11 @@ impl Job {
             }
             Err(error) => return Err(error.into()),
         };
+        if view.other.contains_key("permits") {
+            let key = &self.key;
+            let why = format!("{key} has permits: name one of them, such as {key}#1");
+            return Err(CronFailure::Foreign(why));
+        }
         let record = Record::read(view.value.as_deref()).map_err(CronFailure::Foreign)?;
         let runs = view.state == "held" && record.as_ref().is_some_and(Record::is_running);
         Ok(Looked { last: record.map(|record| record.slot_ms), runs })

@@ -56,6 +56,8 @@ async fn a_key_has_as_many_holders_as_permits() {
     assert!(none["detail"].as_str().expect("a detail").contains("4 permits"), "{none}");
     // Another key has permits of its own.
     server.post("/v1/acquire", &one("gpus/y", "e", 0)).await.ok();
+    let order = json!({ "key": "gpus/x", "reason": "test" });
+    server.post("/v1/admin/revoke", &order).await.bad_field("key");
 
     let shown = server.get("/v1/leases/gpus/x").await.ok();
     assert_eq!((&shown["state"], &shown["permits"]["free"]), (&json!("held"), &json!(0)));

@@ -260,6 +260,15 @@ async fn faulty_schedules_and_foreign_values_are_refused() {
 }
 
 #[tokio::test]
+async fn a_key_with_permits_is_refused_at_the_start() {
+    let (server, place) =
+        (Server::configured("[[policy]]\nprefix = \"gpus/\"\npermits = 2\n"), Place::new());
+    let over = place.agent(server.addr, "cron --key gpus/x --every 10h", "true").over().await;
+    assert_eq!(over.code(), 64, "{}", over.stderr);
+    assert!(over.stderr.contains("such as gpus/x#1"), "{}", over.stderr);
+}
+
+#[tokio::test]
 async fn without_a_server_it_tries_again_and_the_slots_go_on() {
     let place = Place::new();
     let data = format!("store.embedded.data_dir={}", place.path("data").display());
