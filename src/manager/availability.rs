@@ -17,6 +17,8 @@ pub struct Availability {
     pub cooling: usize,
     /// Shut until a fence is confirmed.
     pub fencing: usize,
+    /// Earlier calls wait for several of the keys, and those that are free are theirs.
+    pub behind: bool,
     /// The shortest time until one of these states ends, in milliseconds.
     pub next_ms: Option<u64>,
 }
@@ -31,6 +33,7 @@ impl Availability {
             offered: self.offered + other.offered,
             cooling: self.cooling + other.cooling,
             fencing: self.fencing + other.fencing,
+            behind: self.behind || other.behind,
             next_ms: self.next_ms.into_iter().chain(other.next_ms).min(),
         }
     }

@@ -178,7 +178,7 @@ impl Manager {
     /// From now on the member takes leases. Counts as a heartbeat.
     ///
     /// # Errors
-    /// [`SessionError`].
+    /// [`SessionError`], also if the session joined no pool.
     pub async fn ready_session(
         &self,
         id: SessionId,
@@ -186,6 +186,10 @@ impl Manager {
     ) -> Result<(), SessionError> {
         let asked = asked.into();
         let (session, _) = self.beat(id, asked).await?;
+        if session.spec.pool.is_none() {
+            let detail = "needs a session that joined a pool".to_owned();
+            return Err(Invalid { field: "ready", detail }.into());
+        }
         let pools = &self.coordinator.pools;
         if !pools.announced(session.digest).is_some_and(|it| it.unready) {
             return Ok(());

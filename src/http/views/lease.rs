@@ -44,7 +44,8 @@ impl Grant {
 
 impl Counts {
     pub(in crate::http) fn of(counts: &Availability) -> Self {
-        let Availability { keys, held, held_by_you, offered, cooling, fencing, next_ms } = *counts;
+        let Availability { keys, held, held_by_you, offered, cooling, fencing, next_ms, behind: _ } =
+            *counts;
         Self { keys, held, held_by_you, offered, cooling, fencing, next_ms }
     }
 }

@@ -89,13 +89,24 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
         }
         if part.count == 1 {
             if self.unless_lost(turnstiles.pass(&part.key, self.patience())).await != Some(true) {
-                return Err(self.too_few(part).await);
+                return Err(self.behind(part).await);
             }
             return self.take_permits(part, before).await;
         }
         match self.unless_lost(turnstiles.turn(&part.key, self.patience())).await.flatten() {
             Some(_turn) => self.take_permits(part, before).await,
-            None => Err(self.too_few(part).await),
+            None => Err(self.behind(part).await),
+        }
+    }
+
+    /// Earlier calls wait for permits of this key, and this call waits no longer.
+    async fn behind(&self, part: &Part) -> AcquireError {
+        match self.too_few(part).await {
+            // They hold up the call, not the holders that are there now.
+            AcquireError::NoneAvailable(counts) => {
+                AcquireError::NoneAvailable(Availability { behind: true, next_ms: None, ..counts })
+            }
+            other => other,
         }
     }
 

@@ -114,7 +114,11 @@ impl fmt::Display for NotAll {
                 let detail = format_args!(
                     "of its {keys} permits, others hold {held} and the owner {held_by_you}"
                 );
-                write!(f, "too few permits of {key:?} are available: {detail}")
+                write!(f, "too few permits of {key:?} are available: {detail}")?;
+                if counts.behind {
+                    f.write_str("; earlier calls wait for the others")?;
+                }
+                Ok(())
             }
             (error, _) => error.fmt(f),
         }

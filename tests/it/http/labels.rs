@@ -41,7 +41,11 @@ async fn a_session_may_be_opened_with_labels_that_are_null() {
     let server = Server::start();
     let a = member(&server, Value::Null).await;
     assert_eq!(shown(&server, &a).await, json!({}));
-    server.session("b", 60_000, json!({ "labels": null })).await;
+    let alone = server.session("b", 60_000, json!({ "labels": null })).await;
+    for said in [json!({ "ready": true }), json!({ "labels": { "zone": "a" } })] {
+        let field = said.as_object().and_then(|said| said.keys().next()).expect("a field");
+        server.post(&alone.heartbeat_path(), &said).await.bad_field(field);
+    }
 }
 
 #[tokio::test]

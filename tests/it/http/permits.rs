@@ -144,7 +144,9 @@ async fn an_exclusive_caller_waits_for_all_and_later_callers_wait_behind_it() {
         })
         .await;
         let at_once = server.post("/v1/acquire-all", &all(&share, "eager", 0)).await;
-        at_once.problem(409, "none-available");
+        let refused = at_once.problem(409, "none-available");
+        let detail = refused["detail"].as_str().expect("a detail");
+        assert!(detail.ends_with("earlier calls wait for the others"), "{detail}");
         let answer = server.post("/v1/acquire-all", &all(&share, "late", 30_000)).await.ok();
         (grants(&answer), now())
     };
