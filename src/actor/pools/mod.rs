@@ -23,6 +23,8 @@ mod roster;
 mod shares;
 mod state;
 #[cfg(test)]
+mod tests_deploys;
+#[cfg(test)]
 mod tests_warming;
 mod unplaced;
 mod upgrading;

@@ -1,4 +1,6 @@
-//! How a pool is spread over its members: the sums, and what moves when members come and go.
+//! How a pool is spread over its members: the sums, and what moves when members come and go, by number, by load and by
+//! labels. Versions, returning members, guards, preparations and orders need the whole pool of a coordinator:
+//! `src/actor/pools/tests_deploys` simulates three of them.
 
 mod load;
 mod pool;
