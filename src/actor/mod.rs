@@ -51,10 +51,10 @@ pub(crate) use lease::lease_actors;
 pub use mail::{AnyReceiver, AnyWait, Mail, Place, Reply, TracedCall, Vacated};
 pub use plugins::{NamedPlugin, PluginLimits, Plugins, Subscription};
 pub use pools::{
-    DryRun, Joined, MemberView, Order, PoolView, Pools, Preparation, Reservation, Roster, Routed,
-    Share, UnplacedKeys, WarmSteps, WarmView,
+    DryRun, Joined, KeptOut, MemberView, Order, PoolView, Pools, Preparation, Reservation, Roster,
+    Routed, Share, UnplacedKeys, WarmSteps, WarmView,
 };
-pub use quotas::{Claim, OverQuota, Places, Quota, Quotas, Standing};
+pub use quotas::{Claim, OverQuota, Places, Quota, Quotas, Standing, check_room};
 pub use runtime::{
     arbiters::{Arbiters, claim_this_thread},
     ask::{Asked, Unanswered},

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::availability::Availability;
 use crate::{
-    actor::{Asked, Share},
+    actor::{Asked, KeptOut, Share},
     lease::{Answer, Lost, Nonce, Refusal, StoreError, View},
 };
 
@@ -93,17 +93,25 @@ pub enum AcquireError {
     #[error("not granted: {0}")]
     Refused(Refusal, Option<Box<View>>),
     /// None of an acquire-any's keys could be granted.
-    #[error("none of {} keys is available", .0.keys)]
+    #[error("{}", none_of(.0))]
     NoneAvailable(Availability),
     /// The session has its share of the pool, or none of the keys could be granted.
-    #[error("none of {} keys is available: the session has {} of its share of {}", .0.keys, .1.held, .1.share)]
-    NoneOfShare(Availability, Share),
+    #[error("{}: the session has {} of its share of {}{}", none_of(.0), .1.held, .1.share, .2)]
+    NoneOfShare(Availability, Share, Box<KeptOut>),
     /// The session that was to keep what is acquired cannot be used.
     #[error(transparent)]
     Session(#[from] SessionError),
     /// What any operation can meet.
     #[error(transparent)]
     Call(#[from] CallError),
+}
+
+fn none_of(counts: &Availability) -> String {
+    match counts.keys {
+        0 => "no key is available".to_owned(),
+        1 => "the only key is not available".to_owned(),
+        keys => format!("none of {keys} keys is available"),
+    }
 }
 
 /// Why a holder's heartbeat, transfer or release was not accepted.

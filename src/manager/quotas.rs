@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Asked, Manager, error::CallError};
 use crate::{
     access::Access,
-    actor::{Claim, OverQuota, Places, Quota},
+    actor::{Claim, OverQuota, Places, Quota, check_room},
     lease::{Key, LeaseId, Owner, Transfer, View},
 };
 
@@ -31,6 +31,17 @@ impl Manager {
     pub(super) fn claims(&self, owner: &Owner, wanted: usize) -> Result<Places, CallError> {
         let taken = Places::take(&self.coordinator.quotas, owner, wanted, self.now());
         taken.map_err(|over| self.over(over))
+    }
+
+    /// Refuses a call at once that would be granted so many keys of each of these groups, and so more than its owner may
+    /// have.
+    pub(super) fn check_room<'a>(
+        &self,
+        owner: &Owner,
+        groups: impl Iterator<Item = (Vec<&'a Key>, usize)>,
+    ) -> Result<(), CallError> {
+        let checked = check_room(&self.coordinator.quotas, owner, groups, self.now());
+        checked.map_err(|over| self.over(over))
     }
 
     /// Begins a heartbeat, which may revive a tenure that counts no longer. `None`: the limit leaves no room for that.

@@ -51,7 +51,7 @@ pub use self::{
     pool::Joined,
     roster::{Roster, Routed},
     shares::{DryRun, MemberView, PoolView, Share},
-    unplaced::UnplacedKeys,
+    unplaced::{KeptOut, UnplacedKeys},
     warm::{Preparation, WarmSteps, WarmView},
 };
 use crate::{
@@ -286,6 +286,12 @@ impl Pools {
     #[must_use]
     pub fn share(&self, name: &str, digest: Nonce, named: &[Key]) -> Share {
         self.change(name, |pool| pool.share(digest, named)).unwrap_or_default()
+    }
+
+    /// Why a member is given no further key of its pool.
+    #[must_use]
+    pub fn kept_out(&self, name: &str, digest: Nonce, now: Moment) -> KeptOut {
+        self.change(name, |pool| pool.kept_out(digest, now)).unwrap_or_default()
     }
 
     /// Reserves up to `most` of the places that a member may still fill, until the guard is dropped.

@@ -1,6 +1,6 @@
 //! The keys of a pool that have no member to go to, and why.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use super::{
     fact::By,
@@ -41,6 +41,28 @@ impl UnplacedKeys {
     fn trim(&mut self) {
         self.listed.sort_unstable();
         self.listed.truncate(LISTED);
+    }
+}
+
+/// Why a member is given no further key of its pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeptOut {
+    /// What it is that keeps all keys from it.
+    pub member: Option<&'static str>,
+    /// The keys that nobody holds and that no member is given, by reason.
+    pub keys: BTreeMap<Unplaced, usize>,
+}
+
+impl fmt::Display for KeptOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(member) = self.member {
+            write!(f, "; it {member}")?;
+        }
+        for (at, (why, count)) in self.keys.iter().enumerate() {
+            let before = if at == 0 { "; keys without a member to go to: " } else { ", " };
+            write!(f, "{before}{count} ({})", why.as_str())?;
+        }
+        Ok(())
     }
 }
 
@@ -97,6 +119,26 @@ impl Pool {
         }
         found.trim();
         found
+    }
+
+    /// Why a member is given no further key.
+    pub fn kept_out(&mut self, digest: Nonce, now: Moment) -> KeptOut {
+        let keys = self.unplaced(now).counts;
+        let replaced = self.replaced();
+        let member = self.members.get(&digest).and_then(|joined| {
+            if joined.draining {
+                Some("is leaving")
+            } else if joined.announced.unready {
+                Some("is not ready")
+            } else if self.is_cordoned(&joined.owner) {
+                Some("belongs to a cordoned owner")
+            } else {
+                replaced
+                    .contains_key(&digest)
+                    .then_some("was replaced by a newer session of its owner")
+            }
+        });
+        KeptOut { member, keys }
     }
 
     /// Notes since when keys cannot be placed because no member can take them.

@@ -76,6 +76,16 @@ impl Account {
         self.keys.entry(mark).or_default().calls += 1;
     }
 
+    /// Whether the limit has room for so many keys of each of these groups. What the principal holds of a group, or another
+    /// call of it may be granted, does not count again.
+    pub fn has_room(&mut self, groups: &[(Vec<Mark>, usize)], most: usize, now: Moment) -> bool {
+        let known =
+            |marks: &[Mark]| marks.iter().filter(|mark| self.keys.contains_key(mark)).count();
+        let missing = |(marks, count): &(Vec<Mark>, usize)| count.saturating_sub(known(marks));
+        let wanted = groups.iter().map(missing).sum();
+        self.left(wanted, most, now) >= wanted
+    }
+
     /// How much the limit leaves. If that is less than wanted, offers that are over are removed first.
     fn left(&mut self, wanted: usize, most: usize, now: Moment) -> usize {
         let left = most.saturating_sub(self.used());

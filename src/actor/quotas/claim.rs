@@ -111,6 +111,31 @@ impl Drop for Claim {
     }
 }
 
+/// Looks whether an owner may have so many keys of each of these groups, and takes nothing.
+///
+/// # Errors
+/// The owner's principal would have more than it may.
+pub fn check_room<'a>(
+    quotas: &Quotas,
+    owner: &Owner,
+    groups: impl Iterator<Item = (Vec<&'a Key>, usize)>,
+    now: Moment,
+) -> Result<(), OverQuota> {
+    let Some(principal) = owner.principal_digest() else { return Ok(()) };
+    let account = AccountId::of_leases(principal);
+    let marked = |(keys, count): (Vec<&Key>, usize)| {
+        (keys.into_iter().map(|key| quotas.mark(key.as_str())).collect(), count)
+    };
+    let has_room = |known: &mut Account, most: u32, _: u32| {
+        let groups: Vec<(Vec<Mark>, usize)> = groups.map(marked).collect();
+        (known.has_room(&groups, size(most), now), most)
+    };
+    match quotas.with(account, has_room) {
+        Some((false, most)) => Err(over(account, most)),
+        _ => Ok(()),
+    }
+}
+
 impl Places {
     /// Takes up to `wanted` places for leases of an owner.
     ///

@@ -12,6 +12,6 @@ mod reading;
 
 pub(crate) use self::reading::start;
 pub use self::{
-    claim::{Claim, Places},
+    claim::{Claim, Places, check_room},
     known::{OverQuota, Quota, Quotas, Standing},
 };

@@ -233,7 +233,7 @@ impl Problem {
                 let retry_after_ms = counts.next_ms;
                 Self { retry_after_ms, ..Self::none_available(error, counts) }
             }
-            AcquireError::NoneOfShare(counts, Share { share, held }) => {
+            AcquireError::NoneOfShare(counts, Share { share, held }, _) => {
                 let title = "The session has its share, or no key is available";
                 let problem = Self::none_available(error, api::Counts::of(counts));
                 Self { title, share: Some(*share), held_by_session: Some(*held), ..problem }

@@ -72,6 +72,7 @@ impl Manager {
         check_value(all.value.as_deref())?;
         check_min_hold(all.min_hold_ms)?;
         let parts = parts::resolve(self, all)?;
+        self.check_room(&all.owner, parts.iter().map(|it| (it.keys().collect(), it.leases())))?;
         let any = AcquireAny {
             session: all.session,
             wait_ms: all.wait_ms,

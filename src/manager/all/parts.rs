@@ -69,6 +69,10 @@ fn part(manager: &Manager, key: &Key, take: Take) -> Result<Part, Invalid> {
         Take::All => most,
         Take::Permits(count) => count as usize,
     };
+    if permits.is_empty() && count != 1 {
+        let detail = format!("is {count}; {key:?} has no permits, as its policy sets none");
+        return Err(Invalid { field: "permits", detail });
+    }
     if !(1..=most).contains(&count) {
         let detail = format!("is {count}; it must be from 1 to {most}, the permits of {key:?}");
         return Err(Invalid { field: "permits", detail });

@@ -328,6 +328,8 @@ impl Member<'_> {
     }
 
     fn none(&self, counts: Availability) -> AcquireError {
-        AcquireError::NoneOfShare(counts, self.share())
+        let now = self.manager().now();
+        let kept_out = self.pools().kept_out(self.pool, self.session, now);
+        AcquireError::NoneOfShare(counts, self.share(), Box::new(kept_out))
     }
 }

@@ -129,6 +129,37 @@ async fn a_call_for_a_list_counts_the_leases_that_it_asks_for() {
     }
 }
 
+/// A refused call had no effect: the same call is served once there is room.
+#[tokio::test]
+async fn a_call_for_a_list_beyond_the_limit_takes_nothing() {
+    let settings = "[[policy]]\nprefix = \"gpus/\"\npermits = 4\n";
+    let guarded = Guarded::configured(&[limited("list", "held = 5")], settings, &[]);
+    let mut held = Vec::new();
+    for key in ["x", "y", "z"] {
+        held.push(guarded.post("list", "/v1/acquire", &acquire(key)).await.ok());
+    }
+    let call = json!({
+        "keys": [{ "key": "a" }, { "key": "gpus/b", "permits": 2 }],
+        "owner": "w", "ttl_ms": 60_000, "request_id": "list-1"
+    });
+    let refused = guarded.post("list", "/v1/acquire-all", &call).await;
+    names(&refused, "limit-reached", "held", 5);
+    for key in ["a", "gpus/b%231"] {
+        let seen = guarded.get("list", &format!("/v1/leases/{key}")).await;
+        seen.problem(404, "unknown-key");
+    }
+    let release = json!({ "key": "x", "lease_id": held[0]["lease_id"] });
+    guarded.post("list", "/v1/release", &release).await.ok();
+    let granted = guarded.post("list", "/v1/acquire-all", &call).await.ok();
+    // What it has does not count again.
+    let again = guarded.post("list", "/v1/acquire-all", &call).await.ok();
+    let tokens = |answer: &Value| -> Vec<Value> {
+        answer["grants"].as_array().expect("a list").iter().map(|it| it["token"].clone()).collect()
+    };
+    assert_eq!(tokens(&granted).len(), 3, "{granted}");
+    assert_eq!(tokens(&granted), tokens(&again));
+}
+
 #[tokio::test]
 async fn an_address_whose_callers_have_no_principal_has_a_rate() {
     let server = Server::with(&["limits.rate_per_address=1"]);

@@ -133,6 +133,41 @@ async fn a_cordoned_member_keeps_what_it_has_and_gets_no_more() {
 }
 
 #[tokio::test]
+async fn a_fair_call_that_is_given_nothing_is_told_why() {
+    let gpu = "[[policy]]\nprefix = \"gpu/\"\npool = \"shards\"\nrequire = [\"gpu=true\"]\n";
+    let server = Server::configured(&format!("{POLICY}{gpu}"));
+    let a = join(&server, "a").await;
+    let why = async |owner: &str, session: &Session| {
+        let body =
+            json!({ "owner": owner, "session": session.id, "count": "fair", "pool": "shards" });
+        let answer = server.post("/v1/acquire-any", &body).await.json();
+        assert_eq!(answer["code"], "none-available", "{answer}");
+        answer["detail"].as_str().expect("a text").to_owned()
+    };
+    let taken = server.acquire("gpu/1", "x", 60_000).await;
+    server.release(&taken).await;
+    let detail = why("a", &a).await;
+    assert!(detail.ends_with("; keys without a member to go to: 1 (require)"), "{detail}");
+
+    assert_eq!(fair(&server, "a", &a, json!({ "keys": shards(2) })).await.len(), 2);
+    order(&server, "freeze", json!({})).await;
+    let taken = server.acquire("shards/9", "x", 60_000).await;
+    server.release(&taken).await;
+    let detail = why("a", &a).await;
+    assert!(detail.ends_with(" to go to: 2 (frozen)"), "{detail}");
+    order(&server, "thaw", json!({})).await;
+
+    order(&server, "cordon", json!({ "owner": "a" })).await;
+    let detail = why("a", &a).await;
+    let expected = "; it belongs to a cordoned owner; keys without a member to go to: 1 (require), 1 (cordoned)";
+    assert!(detail.ends_with(expected), "{detail}");
+    let unready = json!({ "pool": "shards", "ready": false });
+    let b = server.session("b", 60_000, unready).await;
+    let detail = why("b", &b).await;
+    assert!(detail.contains("; it is not ready; "), "{detail}");
+}
+
+#[tokio::test]
 async fn a_paused_key_is_handed_over_and_goes_to_no_member() {
     // A pool that is not balanced: only what is ordered moves.
     let server = Server::configured(&POLICY.replace("balance = true", "balance = false"));
