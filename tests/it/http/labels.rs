@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::harness::{Server, Session};
+use crate::support::harness::{Server, Session, eventually};
 
 async fn member(server: &Server, labels: Value) -> Session {
     server.session("a", 60_000, json!({ "pool": "default", "labels": labels })).await
@@ -29,6 +29,10 @@ async fn labels_are_replaced_as_a_whole_removed_by_null_and_survive_a_restart() 
     // A heartbeat without labels leaves them as they are.
     assert_eq!(beat(&server, json!({ "progress": "1" })).await, json!({ "zone": "b" }));
     let server = server.kill().restart();
+    eventually("the pool is known again", async || {
+        server.get("/v1/pools/default").await.ok()["members"][0] != Value::Null
+    })
+    .await;
     assert_eq!(shown(&server, &a).await, json!({ "zone": "b" }));
     assert_eq!(beat(&server, json!({ "labels": null })).await, json!({}));
     assert_eq!(beat(&server, json!({ "labels": { "a": "1" } })).await, json!({ "a": "1" }));
