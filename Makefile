@@ -128,9 +128,9 @@ scale: tools-nextest ## 100 000 leases of 1 000 sessions on a DynamoDB endpoint 
 	SESSIONS=1000 LEASES=100 ENDED=100 STEADY=900 $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'nodes::scale' --no-capture
 
 soak: MINUTES ?= 10
-soak: tools-nextest nats ## agents that are killed, fences, and what leases outlive, at full size, for MINUTES; needs root
+soak: tools-nextest nats ## agents that are killed, restarted and upgraded, fences, and what leases outlive, at full size, for MINUTES; needs root
 	MINUTES=$(MINUTES) $(CARGO) test -q --profile proof $(FEATURES) --test chaos -- leases_outlive_their_node a_store_is_written_to
-	WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'work_chaos::' --no-capture
+	ROLLING_AGENTS=20 ROLLING_KEYS=1000 WORK_CHAOS_SECONDS=$$(($(MINUTES) * 60)) $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it 'work_chaos::' --no-capture
 	FENCES=1000 FENCE_CYCLES=300 $(CARGO) nextest run --profile long $(FEATURES) --cargo-profile proof --test it -E 'test(/^fences::/)' --no-capture
 
 # The last line counts the tests.

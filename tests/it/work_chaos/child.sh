@@ -10,6 +10,6 @@ if flock -n 9; then say begin; else say overlap; fi
 if [[ -n $CHAOS_POLITE ]] || (( ${name//[^0-9]/} % 4 )); then trap 'say end; exit 0' TERM; else trap '' TERM; fi
 exec 3<>"$CHAOS/fifo"
 while :; do
-  read -r -t 0.4 -u 3 _
+  read -r -t "$CHAOS_BEAT" -u 3 _
   say beat
 done

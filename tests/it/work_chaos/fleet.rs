@@ -14,6 +14,9 @@ use crate::support::clock::{ms, now, sleep_ms, within};
 
 /// How long an agent that drains may take.
 const DRAIN_MS: u64 = 40_000;
+/// How often a program gives a sign of life; less often where there are many.
+const SIGN_MS: u64 = 400;
+const MS_FOR_A_KEY: u64 = 4;
 /// How many are killed at the very end of the faults.
 const LAST_KILLED: usize = 3;
 
@@ -26,6 +29,8 @@ pub struct Fleet {
     capacity: Option<usize>,
     guarded: bool,
     pub ttl_ms: u64,
+    /// How often each program gives a sign of life.
+    pub beat_ms: u64,
     agents: Vec<Agent>,
 }
 
@@ -64,7 +69,8 @@ impl Fleet {
         let agent = || Agent { child: None, paused: false, leaving: false, next_at: now() };
         let agents: Vec<Agent> = std::iter::repeat_with(agent).take(agents).collect();
         let (pool, capacity) = ("default".to_owned(), Some(keys.div_ceil(agents.len()) + 2));
-        Self { dir, server, pool, capacity, guarded, ttl_ms, agents }
+        let beat_ms = SIGN_MS.max(MS_FOR_A_KEY * keys as u64);
+        Self { dir, server, pool, capacity, guarded, ttl_ms, beat_ms, agents }
     }
 
     /// Its agents are members of this pool, which says how many keys each has. Their programs end when they are told to.
@@ -109,6 +115,7 @@ impl Fleet {
         if self.capacity.is_none() {
             command.env("CHAOS_POLITE", "1");
         }
+        command.env("CHAOS_BEAT", format!("{:.3}", self.beat_ms as f64 / 1e3));
         command.env("CHAOS", dir).stdin(Stdio::null()).stdout(Stdio::null());
         command.stderr(said.expect("a file"));
         if !self.guarded {
@@ -208,6 +215,17 @@ impl Fleet {
             if agent.child.as_mut().is_none_or(ended) {
                 self.start(number);
             }
+        }
+    }
+
+    /// These agents are killed, all at once.
+    pub fn kill(&mut self, numbers: std::ops::Range<usize>) {
+        for number in numbers.clone() {
+            let child = self.agents[number].child.as_ref().expect("it runs");
+            let _ = kill_process(pid_of(child), Signal::KILL);
+        }
+        for mut child in numbers.filter_map(|number| self.agents[number].child.take()) {
+            let _ = child.wait();
         }
     }
 
