@@ -54,16 +54,17 @@ pub fn labels_of<'a>(
 ) -> Result<Labels, String> {
     let count = pairs.len();
     if count > MAX_LABELS {
-        return Err(format!("are {count}; at most {MAX_LABELS} are allowed"));
+        return Err(format!("has {count} labels; at most {MAX_LABELS} are allowed"));
     }
     let checked = pairs.map(|(name, value)| {
-        check_label_name(name).and_then(|()| check_label_value(value))?;
+        let checked = check_label_name(name).and_then(|()| check_label_value(value));
+        checked.map_err(|fault| format!("has a fault: {fault}"))?;
         Ok((name.into(), value.into()))
     });
     let labels = checked.collect::<Result<Labels, String>>()?;
     let bytes: usize = labels.iter().map(|(name, value)| name.len() + value.len()).sum();
     if bytes > MAX_LABELS_BYTES {
-        return Err(format!("need {bytes} bytes; at most {MAX_LABELS_BYTES} are allowed"));
+        return Err(format!("needs {bytes} bytes; at most {MAX_LABELS_BYTES} are allowed"));
     }
     Ok(labels)
 }

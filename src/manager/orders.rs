@@ -50,7 +50,8 @@ impl Manager {
         if let PoolOrder::Pause(key) | PoolOrder::Move(key, _) | PoolOrder::Resume(key) = order
             && !self.is_in_pool(key.as_str(), pool)
         {
-            let detail = format!("is {key:?}, which does not belong to the pool {pool}");
+            let elsewhere = || format!("is {key:?}, which does not belong to the pool {pool}");
+            let detail = self.no_lease(key.as_str()).unwrap_or_else(elsewhere);
             return Err(Invalid { field: "key", detail }.into());
         }
         if *order == PoolOrder::Rebalance && !self.coordinator.policy_table().balances(pool) {

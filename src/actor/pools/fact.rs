@@ -33,6 +33,8 @@ pub enum Cooling {
     Begins(Duration),
     /// Nothing: a lock-delay that began continues.
     Unchanged,
+    /// It is not over, and the feed will tell of its end.
+    Stands,
     Over,
 }
 
@@ -78,7 +80,9 @@ impl Fact {
         let asked = was_asked(record);
         let shut = matches!(record.state, KeyState::Fencing | KeyState::Cooling);
         let (token, seq) = (record.token(revision), record.seq);
-        Self { by, token, seq, asked, shut, cooling: Cooling::Over }
+        let is_cooling = record.state == KeyState::Cooling;
+        let cooling = if is_cooling { Cooling::Stands } else { Cooling::Over };
+        Self { by, token, seq, asked, shut, cooling }
     }
 
     /// Whether others than this session hold the key.

@@ -455,7 +455,7 @@ mod tests {
         let took = clock.now().since(start);
         println!("{} moves of 100 000 keys and 1 000 members planned in {took:?}", proposal.moves);
         assert!(proposal.orders.len() == AT_ONCE && proposal.moves > 500, "{}", proposal.moves);
-        assert!(took < Duration::from_secs(2), "{took:?}");
+        assert!(took < Duration::from_secs(5), "{took:?}");
     }
 
     /// Where policies say where keys go: half of the keys go to half of the members, spread over ten zones.

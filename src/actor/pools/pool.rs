@@ -66,7 +66,8 @@ pub struct Place {
 impl Place {
     /// Whether the key is kept for its last owner.
     pub fn is_kept(&self, now: Moment) -> bool {
-        self.fact.by == By::Nobody && self.owner.is_some() && self.cooled > now
+        let is_shut = self.cooled > now || self.fact.cooling == Cooling::Stands;
+        self.fact.by == By::Nobody && self.owner.is_some() && is_shut
     }
 
     /// For how long the key could have been granted to anybody, as far as this node knows. `None` while it cannot.
@@ -237,7 +238,7 @@ impl Pool {
         }
         match fact.cooling {
             Cooling::Begins(span) => place.cooled = now + span,
-            Cooling::Unchanged => {}
+            Cooling::Unchanged | Cooling::Stands => {}
             Cooling::Over => place.cooled = place.cooled.min(now),
         }
         if fact.by == By::Nobody || fact.asked {

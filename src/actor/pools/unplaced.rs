@@ -7,7 +7,7 @@ use super::{
     pool::{Joined, Place, Pool},
 };
 use crate::{
-    clock::HashSet,
+    clock::HashMap,
     lease::{Key, Moment, Nonce, Owner, Unplaced},
 };
 
@@ -82,7 +82,11 @@ impl Pool {
         let targets = self.targets(0);
         let replaced = self.replaced();
         let present = || self.present(&replaced).filter(|(_, joined)| !joined.draining);
-        let owners: HashSet<&Owner> = present().map(|(_, joined)| &joined.owner).collect();
+        let held = |digest: &Nonce| self.counts.get(digest).map_or(0, |count| count.held);
+        let has_room =
+            |digest: &Nonce| targets.get(digest).is_some_and(|target| held(digest) < *target);
+        let owners: HashMap<&Owner, bool> =
+            present().map(|(digest, joined)| (&joined.owner, has_room(digest))).collect();
         let given = self.given();
         let mut open: Vec<&Key> = Vec::new();
         for (key, place) in self.keys.iter().filter(|(_, place)| place.fact.by == By::Nobody) {
@@ -104,7 +108,6 @@ impl Pool {
                 found.add(self.why(candidates.collect()), key);
             }
         } else {
-            let held = |digest: &Nonce| self.counts.get(digest).map_or(0, |count| count.held);
             let short = |digest: &Nonce| leases(digest).saturating_sub(held(digest));
             let places: usize = targets.keys().map(short).sum();
             let lacking = open.len().saturating_sub(places);
@@ -149,20 +152,23 @@ impl Pool {
         unplaced
     }
 
-    /// What keeps a key from all members, or from all but some.
+    /// What keeps a key from all members, or from all but some. `owners`: those of the members, and whether each lacks some
+    /// of its share.
     fn held_back(
         &self,
         key: &Key,
         place: &Place,
-        owners: &HashSet<&Owner>,
+        owners: &HashMap<&Owner, bool>,
         now: Moment,
     ) -> Option<Unplaced> {
-        let former = place.owner.as_deref().is_some_and(|owner| owners.contains(owner));
+        let former = place.owner.as_deref().and_then(|owner| owners.get(owner));
+        let is_kept = place.is_kept(now);
+        let is_taken_back = former.is_some_and(|has_room| *has_room || !is_kept);
         if self.controls.paused(key).is_some_and(|said| said.to.is_none()) {
             Some(Unplaced::Paused)
-        } else if former {
+        } else if is_taken_back {
             None
-        } else if place.is_kept(now) {
+        } else if is_kept {
             Some(Unplaced::Kept)
         } else if !self.is_open_to_shares(key) {
             Some(Unplaced::Frozen)

@@ -216,20 +216,20 @@ pub fn read_report(body: &BeatBody) -> Result<Option<Report>, Problem> {
     let of_key = |(name, given): (&String, &Option<f64>)| {
         let key = Key::new(name)
             .map_err(|fault| Problem::field("loads", format!("names {name:?}: {fault}")))?;
-        let of = format!("of {name:?} ");
-        Ok((key, given.map(|given| load("loads", &of, given)).transpose()?))
+        Ok((key, given.map(|given| load("loads", name, given)).transpose()?))
     };
     let loads = body.loads.iter().flatten().map(of_key).collect::<Result<_, Problem>>()?;
     let limit = |limit: Option<f64>| limit.map(|limit| load("load_limit", "", limit)).transpose();
     Ok(Some(Report { loads, limit: body.load_limit.map(limit).transpose()? }))
 }
 
-/// Reads a load. `of` says of what it is.
-fn load(field: &str, of: &str, load: f64) -> Result<Load, Problem> {
+/// Reads a load of this key, or of all keys if it is empty.
+fn load(field: &str, key: &str, load: f64) -> Result<Load, Problem> {
     if (0.0..=MAX_LOAD).contains(&load) {
         return Ok(load_of(load));
     }
-    Err(Problem::field(field, format!("{of}is {load}; it must be from 0 to {MAX_LOAD}")))
+    let what = if key.is_empty() { "is".into() } else { format!("gives {key:?} the load") };
+    Err(Problem::field(field, format!("{what} {load}; it must be from 0 to {MAX_LOAD}")))
 }
 
 fn said(field: &str, text: Option<&str>, most: usize) -> Result<Option<Box<str>>, Problem> {

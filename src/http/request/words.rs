@@ -48,6 +48,7 @@ fn wanted(expected: &str) -> String {
         "u16" => whole(&u16::MAX),
         "u32" => whole(&u32::MAX),
         "u64" | "usize" => whole(&u64::MAX),
+        "f64" => "a number".to_owned(),
         "a boolean" => "true or false".to_owned(),
         "a sequence" => "a list".to_owned(),
         "a map" => "an object".to_owned(),

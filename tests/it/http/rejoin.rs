@@ -90,6 +90,44 @@ async fn the_keys_of_a_member_that_closed_its_session_are_kept_for_its_owner() {
     assert!(!kinds(&events).iter().any(|kind| kind == "handover-requested"));
 }
 
+#[tokio::test]
+async fn kept_keys_are_shown_as_kept_after_a_restart_until_they_are_free() {
+    let server = Server::configured(&policy("8s"));
+    let ([a, _], _) = two(&server).await;
+    close(&server, &a).await;
+    let shown = async |server: &Server, kept: u64| {
+        let pool = server.get("/v1/pools/shards").await.ok();
+        pool["kept"] == kept && pool["free"] == 10
+    };
+    eventually("its keys are kept", async || shown(&server, 10).await).await;
+    let server = server.kill().restart();
+    eventually("they are kept still", async || shown(&server, 10).await).await;
+    eventually("they are free", async || shown(&server, 0).await).await;
+}
+
+#[tokio::test]
+async fn kept_keys_for_which_their_owner_has_no_room_are_shown_as_unplaced() {
+    let server = Server::configured(&policy("1h"));
+    let a = join(&server, "a").await;
+    let named = json!({ "keys": shards(9) });
+    assert_eq!(tokens(&fair(&server, "a", &a, named).await).len(), 9);
+    join(&server, "b").await;
+    join(&server, "c").await;
+    close(&server, &a).await;
+    let back = join(&server, "a").await;
+    let shown = async || server.get("/v1/pools/shards").await.ok();
+    // It is about to take three of them back.
+    eventually("what is beyond its share is kept", async || {
+        shown().await["unplaced"]["total"] == 0 && shown().await["kept"] == 9
+    })
+    .await;
+    assert_eq!(tokens(&fair(&server, "a", &back, of_pool()).await).len(), 3);
+    let pool = shown().await;
+    assert_eq!((&pool["kept"], &pool["unplaced"]["total"]), (&json!(6), &json!(6)), "{pool}");
+    let why = |it: &Value| it["why"] == "kept";
+    assert!(pool["unplaced"]["keys"].as_array().expect("a list").iter().all(why), "{pool}");
+}
+
 /// A process that was killed comes back before its former session has ended.
 #[tokio::test]
 async fn a_member_takes_its_keys_from_its_former_session() {
