@@ -147,7 +147,7 @@ pub(super) async fn ask(coordinator: &Arc<Coordinator>, name: &str, order: Order
     let answer =
         ask_handover(&coordinator.session_service, &key, &reason, &actor, now.into()).await;
     coordinator.pools.change(name, |pool| match answer {
-        Ok(Answer::Done(_)) => pool.asked(&key),
+        Ok(Answer::Done(view)) => pool.asked(&key, view.token),
         other => {
             tracing::debug!(%key, answer = ?other, "cannot ask a member to hand over a lease; retrying later");
             pool.spare(&key, coordinator.clock.now());

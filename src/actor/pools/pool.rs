@@ -405,10 +405,13 @@ impl Pool {
         self.keys.get(key).is_none_or(|place| place.fact.by == By::Nobody)
     }
 
-    /// This node asked for a lease. The feed has not reported it yet; the lease must not be asked for twice.
-    pub fn asked(&mut self, key: &Key) {
+    /// This node asked for a lease under this token. The feed may not have reported it yet, and the lease must not be asked
+    /// for twice. Or the feed has reported already that the tenure is over.
+    pub fn asked(&mut self, key: &Key, token: Token) {
         if let Some(place) = self.keys.get_mut(key)
             && !place.fact.asked
+            && place.fact.token == token
+            && place.fact.by != By::Nobody
         {
             place.fact.asked = true;
             self.opened += 1;
@@ -465,6 +468,35 @@ mod tests {
 
     fn open_at(place: &Place, second: u64) -> Option<u64> {
         place.open_for(Moment::ZERO + Duration::from_secs(second)).map(|open| open.as_secs())
+    }
+
+    /// The answer to a request comes after the feed told that the next member has the key.
+    #[test]
+    fn a_request_counts_for_the_tenure_that_was_asked_for_alone() {
+        let (mut pool, key) = (Pool::default(), Key::new("a").expect("a key"));
+        let fact = |by: u128, token, seq, asked| Fact {
+            by: By::Session(Nonce(by)),
+            token: Token::of(Epoch(1), Revision(token)),
+            seq,
+            asked,
+            shut: false,
+            cooling: Cooling::Over,
+        };
+        let asked_of = |pool: &Pool, member: u128| {
+            pool.counts.get(&Nonce(member)).map_or(0, |count| count.asked)
+        };
+        pool.learn(&key, fact(1, 1, 1, false), None, Moment::ZERO);
+        pool.asked(&key, fact(1, 1, 1, false).token);
+        assert_eq!(asked_of(&pool, 1), 1);
+        pool.learn(&key, fact(1, 1, 2, true), None, Moment::ZERO);
+        assert_eq!(asked_of(&pool, 1), 1);
+        pool.learn(&key, fact(2, 2, 3, false), None, Moment::ZERO);
+        pool.asked(&key, fact(1, 1, 1, false).token);
+        assert_eq!([1, 2].map(|member| asked_of(&pool, member)), [0, 0]);
+        let free = Fact { by: By::Nobody, ..fact(2, 2, 4, false) };
+        pool.learn(&key, free, None, Moment::ZERO);
+        pool.asked(&key, free.token);
+        assert!(!pool.keys[&key].fact.asked);
     }
 
     #[test]

@@ -202,8 +202,8 @@ fn check(what: &str, run: impl Fn(u64, u64) -> World) {
 /// Some run has a fault if the rule is broken.
 fn notices(mutant: Mutant, run: impl Fn(u64, u64, Rules) -> World) {
     let rules = Rules::breaking(Some(mutant));
-    let found = RUNS.iter().find(|(seed, late)| !run(*seed, *late, rules).faults.is_empty());
-    assert!(found.is_some(), "nothing shows {mutant:?}");
+    let found = (1..=20).any(|seed| !run(seed, seed % (LATE + 1), rules).faults.is_empty());
+    assert!(found, "nothing shows {mutant:?}");
 }
 
 const WARMUPS: Warmups = Warmups { timeout_ms: 6_000, most: 8 };

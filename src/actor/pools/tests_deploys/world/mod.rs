@@ -87,6 +87,8 @@ pub struct World {
     nodes: Vec<Node>,
     /// What was committed, with its round and the node that wrote it.
     history: Vec<(u64, usize, News)>,
+    /// The answers to requests: the round in which each comes, and to which node.
+    answers: Vec<(u64, usize, Key, Token)>,
     keys: BTreeMap<Key, Truth>,
     members: BTreeMap<Nonce, Member>,
     stored: PoolControls,
@@ -128,6 +130,7 @@ impl World {
             late,
             nodes: (0..NODES).map(|_| node()).collect(),
             history: Vec::new(),
+            answers: Vec::new(),
             keys: (0..keys).map(|at| (key(at), free.clone())).collect(),
             members: BTreeMap::new(),
             stored: PoolControls::default(),
@@ -398,6 +401,7 @@ impl World {
         let dead = self.members.iter().filter(|(_, it)| it.dies.is_some_and(|it| it <= self.round));
         let dead: Vec<Nonce> = dead.map(|(digest, _)| *digest).collect();
         dead.into_iter().for_each(|digest| self.end(digest, true));
+        self.answer();
         for node in 0..NODES {
             self.plan(node);
             self.keep_guard(node);

@@ -32,11 +32,22 @@ impl World {
         if truth.by != Some(*member) || truth.leaves.is_some() {
             return;
         }
+        let revision = truth.revision;
         let leaves = self.round + 1 + self.draw(3);
         self.change(node, key, Cooling::Over, |truth| {
             (truth.leaves, truth.was_asked) = (Some(leaves), true);
         });
-        self.nodes[node].pool.asked(key);
+        // The node may get the answer when another member has the key already.
+        let (comes, token) = (self.round + self.draw(6), Token::of(Epoch(1), Revision(revision)));
+        self.answers.push((comes, node, key.clone(), token));
+    }
+
+    /// Nodes get answers to their requests.
+    pub(super) fn answer(&mut self) {
+        let round = self.round;
+        for (_, node, key, token) in self.answers.extract_if(.., |(comes, ..)| *comes <= round) {
+            self.nodes[node].pool.asked(&key, token);
+        }
     }
 
     pub(super) fn warm(&mut self, node: usize) {
