@@ -92,6 +92,7 @@ mod session_state;
 mod settle;
 mod sse;
 mod stream;
+mod tending;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

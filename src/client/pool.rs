@@ -1,9 +1,11 @@
 //! A worker that takes its share of a pool, and hands leases over when asked.
 //!
 //! Guarantees: each held lease has one task, and none once its guarantee has ended: a task that still runs then is
-//! dropped at its next `.await`. A lease is handed over only after its task has ended.
+//! dropped at its next `.await`. A lease is handed over only after its task has ended. When [`WorkerPool::run`] returns,
+//! none of its tasks and preparations runs any more.
 //!
-//! Does not guarantee: that a task that blocks its thread stops in time. Tokens protect against that.
+//! Does not guarantee: that a task that blocks its thread stops in time, or that none runs after a caller dropped the
+//! future of [`WorkerPool::run`]. Tokens protect against both.
 //!
 //! Assumes: a task that is asked to hand over ([`Lease::handover_requested`]) ends. At the deadline its lease is
 //! revoked, and the task is dropped.
@@ -37,11 +39,13 @@
 use std::{fmt::Display, future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use tokio::{sync::watch, task::JoinSet, time::sleep};
+use tokio_util::task::TaskTracker;
 
 use super::leave::{Leave, asked_to_leave};
 use super::member_tasks::{Ended, Handover, Waiting};
 use super::pool_labels::{Following, LabelsHandle};
 use super::rests::Rests;
+use super::tending::{Task, tend};
 use super::warming::{Prepare, Warming};
 use super::{
     Client, ClientError, DrainHandle, Hold, Lease, Loss, Order, Preparation, Session,
@@ -237,23 +241,28 @@ impl WorkerPool {
             })
         });
         let chance = SystemEntropy::new().chance();
-        let mut member = Member { pool: self, start, chance, rests: Rests::default() };
+        let (rests, running) = (Rests::default(), TaskTracker::new());
+        let mut member = Member { pool: self, start, chance, rests, running };
         let mut order = member.pool.order;
         while let Some((session, labels)) = member.join().await? {
-            let is_done = tokio::select! {
-                done = member.work(&session, order) => done?,
+            let done = tokio::select! {
+                done = member.work(&session, order) => done,
                 never = labels.keep(&session) => match never {},
             };
-            if is_done {
-                return Ok(());
+            match done {
+                Ok(false) => order = Order::Sticky,
+                end => {
+                    // The session ends with its last handle, so the tasks that it covers end before.
+                    member.all_gone().await;
+                    return end.map(drop);
+                }
             }
-            order = Order::Sticky;
         }
+        member.all_gone().await;
         Ok(())
     }
 }
 
-type Task = Pin<Box<dyn Future<Output = Result<Handover, String>> + Send>>;
 type Start = Box<dyn Fn(Arc<Lease>) -> Task + Send + Sync>;
 type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<Vec<Lease>, ClientError>> + Send + 'a>>;
 
@@ -262,6 +271,8 @@ struct Member {
     start: Start,
     chance: Chance,
     rests: Rests,
+    /// All tasks and preparations whose futures still exist, whether they run or were aborted.
+    running: TaskTracker,
 }
 
 impl Member {
@@ -315,9 +326,11 @@ impl Member {
         let mut asking: Option<Acquiring<'_>> = None;
         let (mut pause, mut leaving) = (Duration::ZERO, false);
         let mut report = Box::pin(sleep(REPORTS[0]));
-        let mut warming = Warming::new(session, self.pool.prepare.clone());
+        let mut warming = Warming::new(session, self.pool.prepare.clone(), self.running.clone());
         loop {
             if leaving && tasks.is_empty() {
+                drop(warming);
+                self.all_gone().await;
                 let _ = session.close().await;
                 return Ok(true);
             }
@@ -422,10 +435,19 @@ impl Member {
         let leave = self.pool.leave.clone();
         let (keeps, owner) = (session.rejoin_window().is_some(), session.owner().to_owned());
         let heir = move || (keeps && *leave.borrow() == Leave::Stop).then_some(owner);
+        let running = self.running.clone();
         tasks.spawn(async move {
             let key = lease.key().to_owned();
-            (key, tend(lease, task, rest, heir).await)
+            (key, tend(lease, task, rest, &running, heir).await)
         });
+    }
+
+    /// Waits until no future of a task or a preparation exists any more. Tokio drops the future of an aborted task later,
+    /// on the thread that runs it.
+    async fn all_gone(&self) {
+        self.running.close();
+        self.running.wait().await;
+        self.running.reopen();
     }
 
     fn ended(&mut self, ended: Result<(String, Ended), tokio::task::JoinError>) {
@@ -463,70 +485,6 @@ fn ask<'a>(session: Arc<Session>, hold: Hold, rest: Duration) -> Acquiring<'a> {
         sleep(rest).await;
         session.acquire_any(hold).await
     })
-}
-
-/// Runs the task of a lease, and ends the tenure when the task ends. `heir` names the owner for whom the key is then
-/// kept, if it is.
-async fn tend(
-    lease: Arc<Lease>,
-    task: Task,
-    rest: Duration,
-    heir: impl FnOnce() -> Option<String>,
-) -> Ended {
-    // When this future is dropped, the task is dropped too.
-    let mut running = JoinSet::new();
-    running.spawn(async move {
-        sleep(rest).await;
-        task.await
-    });
-    let ended = tokio::select! {
-        biased;
-        ended = running.join_next() => ended,
-        _ = lease.lost() => {
-            let left = lease.deadline().until.since(lease.clock().now());
-            tokio::time::timeout(left, running.join_next()).await.unwrap_or(None)
-        }
-    };
-    drop(running);
-    let lost = lease.deadline().lost;
-    let in_time = lease.clock().now() < lease.deadline().until;
-    let outcome = match ended {
-        Some(Ok(Ok(handover))) if lost.is_none() => {
-            let value = handover.value.as_deref();
-            let heir = heir();
-            let told = match lease.transfer(heir.as_deref(), value).await {
-                Err(ClientError::Refused(_)) => lease.give_back(value).await,
-                told => told,
-            };
-            if let Err(error) = told {
-                tracing::debug!(key = lease.key(), %error, "a lease is left to its session");
-            }
-            return if heir.is_some() { Ended::Kept } else { Ended::Done };
-        }
-        Some(Ok(Ok(handover))) if in_time => {
-            // The task stopped before its guarantee ended, so the next owner need not wait that long.
-            let _ = lease.give_back(handover.value.as_deref()).await;
-            return lost.map_or(Ended::Done, Ended::Lost);
-        }
-        Some(Ok(Err(why))) => Some(why),
-        Some(Err(error)) => Some(told(error)),
-        Some(Ok(Ok(_))) | None => None,
-    };
-    if lost.is_none() || (in_time && outcome.is_some()) {
-        let _ = lease.release().await;
-    }
-    match (outcome, lost) {
-        (Some(why), _) => Ended::Failed(why),
-        (None, lost) => Ended::Lost(lost.unwrap_or(Loss::Unknown)),
-    }
-}
-
-/// The message of a panic.
-fn told(error: tokio::task::JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else { return "cancelled".into() };
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("panicked: {}", text.unwrap_or_default())
 }
 
 /// Whether something is wrong beyond there being no key.

@@ -11,6 +11,7 @@ use std::{
 };
 
 use tokio::{sync::watch, task::JoinSet, time::sleep};
+use tokio_util::task::TaskTracker;
 
 use super::{Hold, Lease, Preparation, Session};
 use crate::api::Code;
@@ -34,14 +35,15 @@ pub(super) struct Warming {
     /// The tokens of the tenures after which the keys are to be had.
     begun: HashMap<String, u64>,
     tasks: JoinSet<Option<Lease>>,
+    running: TaskTracker,
 }
 
 impl Warming {
-    pub fn new(session: &Arc<Session>, prepare: Prepare) -> Self {
+    pub fn new(session: &Arc<Session>, prepare: Prepare, running: TaskTracker) -> Self {
         let mut changes = session.preparations_changed();
         changes.mark_changed();
         let (begun, tasks) = (HashMap::new(), JoinSet::new());
-        Self { session: session.clone(), prepare, changes, begun, tasks }
+        Self { session: session.clone(), prepare, changes, begun, tasks, running }
     }
 
     /// Resolves with the next lease that was handed over after a preparation.
@@ -64,7 +66,8 @@ impl Warming {
             let Preparation { key, token, .. } = &preparation;
             if self.begun.insert(key.clone(), *token) != Some(*token) {
                 let (session, changes) = (self.session.clone(), self.changes.clone());
-                self.tasks.spawn(warm(session, changes, self.prepare.clone(), preparation));
+                let prepared = warm(session, changes, self.prepare.clone(), preparation);
+                self.tasks.spawn(self.running.track_future(prepared));
             }
         }
     }

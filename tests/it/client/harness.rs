@@ -1,5 +1,6 @@
 //! A coordinator on the embedded store, and clients of it.
 
+use rustix::process::Signal;
 use tempfile::TempDir;
 use tenure::client::{Client, Hold, Lease};
 
@@ -9,7 +10,7 @@ use crate::support::{clock::ms, node::Node};
 /// A coordinator that keeps port and data over restarts.
 pub struct Server {
     pub node: Node,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Server {
@@ -26,7 +27,16 @@ impl Server {
         let env = [("TENURE_CONFIG", file.to_str().expect("UTF-8"))];
         let mut node = Node::new("node", &[data], &env);
         node.start().await;
-        Self { node, _dir: dir }
+        Self { node, dir }
+    }
+
+    /// Replaces the settings file, and lets the running server read it.
+    pub async fn reconfigure(&self, config: &str) {
+        std::fs::write(self.dir.path().join("tenure.toml"), config).expect("a settings file");
+        let applied = "tenure_config_reloads_total{outcome=\"applied\"}";
+        let before = self.node.metric(applied).await;
+        self.node.signal(Signal::HUP);
+        eventually("the settings apply", async || self.node.metric(applied).await > before).await;
     }
 
     pub fn client(&self) -> Client {

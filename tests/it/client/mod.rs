@@ -13,6 +13,7 @@ mod leases;
 mod light;
 mod lost_replies;
 mod pool;
+mod pool_ends;
 mod sessions;
 mod stopped;
 mod stream;
