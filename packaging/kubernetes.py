@@ -24,6 +24,15 @@ ACCESS = {"access": {"secret": "tenure-access"}, "tls": {"secret": "tenure-tls"}
 NATS = {"store": "nats", "settings": {"store.nats.url": "nats://nats:4222"}}
 MESH = {"access": {"secret": "tenure-access"}, "tls": {"acceptPlaintext": True}}
 MONITOR = {"serviceMonitor": {"enabled": True, "tokenSecret": "tenure-metrics"}}
+# Where pods may connect to.
+TO_NATS = {"to": [{"podSelector": {"matchLabels": {"app": "nats"}}}], "ports": [{"protocol": "TCP", "port": 4222}]}
+EGRESS = {
+    "enabled": True,
+    "store": [TO_NATS],
+    "plugins": [{"to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}], "ports": [{"port": 443}]}],
+    "checks": [{"to": [{"namespaceSelector": {}}]}],
+    "others": [{"ports": [{"protocol": "TCP", "port": 4318}]}],
+}
 # What is committed, with its values and the templates that it has.
 COMMITTED = {
     "embedded.yaml": (ACCESS, None),
@@ -32,6 +41,8 @@ COMMITTED = {
 }
 # What must be valid as well.
 OTHERS = [
+    ACCESS | {"networkPolicy": {"egress": {"enabled": True}}},
+    NATS | ACCESS | {"networkPolicy": {"egress": EGRESS}},
     {"access": {"acceptNoAuth": True}, "hosts": ["leases.example.com"], "networkPolicy": {"enabled": False}},
     NATS | ACCESS | MONITOR,
     {
@@ -57,6 +68,7 @@ REFUSED = [
     ({"access": {"secret": "s"}}, "plain text"),
     ({"access": {"secret": "s", "acceptNoAuth": True}}, "exclude"),
     (MESH | {"serviceMonitor": {"enabled": True}}, "tokenSecret"),
+    (NATS | MESH | {"networkPolicy": {"egress": {"enabled": True}}}, "egress.store"),
     ({"store": "redis", "access": {"acceptNoAuth": True}}, "store"),
     ({"acess": {"acceptNoAuth": True}}, "acess"),
 ]
@@ -91,6 +103,23 @@ def validate(text, name):
     return kinds, faults
 
 
+def egress_faults():
+    """Where the pods may connect to, if that has a limit: each list of rules, and each other."""
+    values = NATS | ACCESS | {"networkPolicy": {"egress": EGRESS}}
+    policies = [one for one in yaml.safe_load_all(render(values)) if one["kind"] == "NetworkPolicy"]
+    spec = policies[0]["spec"]
+    own = {"to": [{"podSelector": spec["podSelector"]}], "ports": [{"protocol": "TCP", "port": 7373}]}
+    expected = [own, {"ports": [{"protocol": "UDP", "port": 53}, {"protocol": "TCP", "port": 53}]}]
+    for name in ("store", "plugins", "checks", "others"):
+        expected += EGRESS[name]
+    faults = []
+    if spec["policyTypes"] != ["Ingress", "Egress"] or spec["egress"] != expected:
+        faults.append(f"the NetworkPolicy lets pods connect to {spec.get('egress')}, and not to {expected}")
+    if "Egress" in render(NATS | ACCESS):
+        faults.append("egress has a limit that nobody asked for")
+    return faults
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the manifests")
@@ -117,6 +146,7 @@ def main():
         except helm.HelmError as error:
             if word not in str(error):
                 faults.append(f"{values} is refused without the word {word!r}: {error}")
+    faults += egress_faults()
     for fault in faults:
         print(fault, file=sys.stderr)
     sys.exit(bool(faults))

@@ -33,6 +33,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if and .Values.access.secret (not .Values.tls.secret) (not .Values.tls.acceptPlaintext) }}
 {{- fail "set tls.secret to a Secret with tls.crt and tls.key, or tls.acceptPlaintext=true where a service mesh encrypts: tokens would cross the network in plain text" }}
 {{- end }}
+{{- with .Values.networkPolicy }}
+{{- if and .enabled .egress.enabled (ne $.Values.store "embedded") (not .egress.store) }}
+{{- fail "set networkPolicy.egress.store to a rule that reaches the store: with networkPolicy.egress.enabled the pods connect to nothing else" }}
+{{- end }}
+{{- end }}
 {{- if and .Values.serviceMonitor.enabled .Values.access.secret (not .Values.serviceMonitor.tokenSecret) }}
 {{- fail "set serviceMonitor.tokenSecret: with an access file, only a principal with the right observe reads the metrics" }}
 {{- end }}
