@@ -6,8 +6,25 @@
 # leaves a checkpoint (TENURE_VALUE_FILE) when it is told to end.
 set -eu
 
-out=$1/$(printf %s "$TENURE_KEY" | tr / -)
+export LC_ALL=C
+
+# The key becomes the name of a file. Only / is replaced, by a character that no key may have here, so two keys are never one
+# file.
+case $TENURE_KEY in
+  '' | . | .. | -* | *[!A-Za-z0-9._/-]*)
+    echo "the key has other characters than A-Z, a-z, 0-9, ., _, / and -, or begins with -" >&2
+    exit 1
+    ;;
+esac
+out=$1/$(printf %s "$TENURE_KEY" | tr / +)
+# Whoever held the shard before chose the value. The shell would run a command that stands in it.
 next=${TENURE_VALUE:-1}
+case $next in
+  *[!0-9]* | 0?* | ???????????????*)
+    echo "the checkpoint is no number of up to 14 digits" >&2
+    exit 1
+    ;;
+esac
 
 checkpoint() {
   printf %s "$next" >"$TENURE_VALUE_FILE"

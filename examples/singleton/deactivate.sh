@@ -1,5 +1,6 @@
 #!/bin/sh
 # Stops the service, and returns when it is gone. Succeeds when it does not run.
+. "$(dirname "$0")/names.sh"
 file="$SINGLETON_DIR/pid-$TENURE_OWNER"
 [ -e "$file" ] || exit 0
 pid=$(cat "$file")

@@ -3,6 +3,7 @@
 
 mod cli;
 mod codes;
+mod hostile;
 mod index;
 mod site;
 mod tried;

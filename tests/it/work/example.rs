@@ -34,16 +34,16 @@ async fn a_shard_goes_on_where_the_worker_before_stopped() {
     let (server, place) = (Server::start(), Place::new());
     let mut first = worker(&place, &server, "w1");
     let both =
-        |least: usize| ["s-1", "s-2"].iter().all(|shard| steps(&place, shard).len() >= least);
+        |least: usize| ["s+1", "s+2"].iter().all(|shard| steps(&place, shard).len() >= least);
     assert!(within(PATIENCE, async || both(3)).await);
     let mut second = worker(&place, &server, "w2");
     first.signal(Signal::TERM);
     assert_eq!(first.over().await.code(), 0);
-    let done = steps(&place, "s-1").len().max(steps(&place, "s-2").len());
+    let done = steps(&place, "s+1").len().max(steps(&place, "s+2").len());
     assert!(within(PATIENCE, async || both(done + 3)).await);
     second.signal(Signal::TERM);
     assert_eq!(second.over().await.code(), 0);
-    for shard in ["s-1", "s-2"] {
+    for shard in ["s+1", "s+2"] {
         let steps = steps(&place, shard);
         assert!(
             steps.windows(2).all(|two| two[1].0 == two[0].0 + 1),
