@@ -9,6 +9,10 @@ mod door;
 pub enum Broken {
     /// A prefix counts wherever it is in the key.
     PrefixAnywhere,
+    /// A right to one key counts as one to all keys that begin with its name.
+    KeyAsPrefix,
+    /// Of several URIs of a certificate, the first one counts.
+    SeveralUris,
     /// Whoever names an owner acts for it.
     OwnerUnchecked,
     /// A list leaves out what the caller may not read after it was cut into pages.

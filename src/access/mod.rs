@@ -38,6 +38,7 @@ mod verb;
 mod warnings;
 
 pub use broken::Broken;
+pub use certificates::{CertPattern, CertificateNames};
 pub use current::Current;
 pub use date::Date;
 #[cfg(feature = "jwt")]
@@ -48,7 +49,7 @@ pub use limit::Limit;
 pub use pattern::{OwnerPattern, Pattern};
 pub use principal::{MAX_NAME_BYTES, Principal};
 pub use principals::{Access, Shown};
-pub use right::Right;
+pub use right::{Right, Scope};
 pub use subject::Subject;
 pub use token::{NotAToken, Token, TokenDigest};
 pub use verb::Verb;

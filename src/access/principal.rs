@@ -4,16 +4,17 @@ use std::{fmt, sync::Arc};
 
 use super::{
     broken::Broken,
+    certificates::CertPattern,
     date::Date,
     limit::Limit,
-    pattern::{OwnerPattern, Pattern},
+    pattern::OwnerPattern,
     quoted::quoted,
-    right::Right,
+    right::{Right, Scope},
     subject::Subject,
     token::TokenDigest,
     verb::Verb,
 };
-use crate::lease::{self, Prefixes};
+use crate::lease::{self, KeySet};
 
 /// The longest name, in bytes of UTF-8. With something after it, it is still an owner's name.
 pub const MAX_NAME_BYTES: usize = 128;
@@ -24,7 +25,7 @@ pub struct Principal {
     /// Its name. It is not a secret.
     pub name: Arc<str>,
     id: lease::Principal,
-    may: [Prefixes; Verb::ALL.len()],
+    may: [KeySet; Verb::ALL.len()],
     parts: Parts,
 }
 
@@ -32,7 +33,7 @@ pub struct Principal {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) tokens: Vec<TokenDigest>,
-    pub(super) certificates: Vec<Pattern>,
+    pub(super) certificates: Vec<CertPattern>,
     pub(super) uids: Vec<u32>,
     pub(super) subjects: Vec<Subject>,
     pub(super) owners: Vec<OwnerPattern>,
@@ -44,8 +45,20 @@ pub(super) struct Parts {
 impl Principal {
     pub(super) fn new(name: &str, parts: Parts) -> Self {
         let may = Verb::ALL.map(|verb| {
-            let rights = parts.rights.iter().filter(|right| right.verbs.contains(&verb));
-            rights.map(|right| right.prefix.as_deref().unwrap_or_default()).collect()
+            let scopes = || {
+                let rights = parts.rights.iter().filter(move |right| right.verbs.contains(&verb));
+                rights.map(|right| right.scope.as_ref())
+            };
+            let prefixes = scopes().filter_map(|scope| match scope {
+                Some(Scope::Prefix(prefix)) => Some(&**prefix),
+                Some(Scope::Key(key)) => Broken::KeyAsPrefix.is_active().then_some(&**key),
+                None => Some(""),
+            });
+            let singles = scopes().filter_map(|scope| match scope {
+                Some(Scope::Key(key)) => Some(&**key),
+                _ => None,
+            });
+            KeySet::new(prefixes, singles)
         });
         Self { id: lease::Principal::new(name), name: name.into(), may, parts }
     }
@@ -59,26 +72,26 @@ impl Principal {
     /// Whether it may do this to the key.
     #[must_use]
     pub fn may(&self, verb: Verb, key: &str) -> bool {
-        let prefixes = self.prefixes(verb);
-        prefixes.allows(key)
-            || Broken::PrefixAnywhere.is_active() && prefixes.iter().any(|it| key.contains(it))
+        let keys = self.keys(verb);
+        keys.allows(key)
+            || Broken::PrefixAnywhere.is_active() && keys.prefixes().any(|it| key.contains(it))
     }
 
     /// Whether it may do this to every key with the prefix.
     #[must_use]
     pub fn may_all_of(&self, verb: Verb, prefix: &str) -> bool {
-        self.prefixes(verb).covers(prefix)
+        self.keys(verb).covers(prefix)
     }
 
     /// Whether it has any right with this verb.
     #[must_use]
     pub fn has(&self, verb: Verb) -> bool {
-        !self.prefixes(verb).is_empty()
+        !self.keys(verb).is_empty()
     }
 
-    /// What the keys begin with to which it may do this. For a verb without keys: everything or nothing.
+    /// The keys to which it may do this. For a verb without keys: everything or nothing.
     #[must_use]
-    pub fn prefixes(&self, verb: Verb) -> &Prefixes {
+    pub fn keys(&self, verb: Verb) -> &KeySet {
         &self.may[verb as usize]
     }
 
@@ -127,7 +140,7 @@ impl Principal {
 
     /// The names in its certificates.
     #[must_use]
-    pub fn certificates(&self) -> &[Pattern] {
+    pub fn certificates(&self) -> &[CertPattern] {
         &self.parts.certificates
     }
 

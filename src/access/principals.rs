@@ -7,7 +7,7 @@ use super::jwt::{Issuer, Issuers, JwtFault, JwtProof};
 #[cfg(not(feature = "jwt"))]
 use super::jwt_absent::{Issuer, Issuers, JwtFault, JwtProof};
 use super::{
-    certificates::Certificates,
+    certificates::{CertificateNames, Certificates},
     principal::Principal,
     token::{PREFIX, TokenDigest},
 };
@@ -89,10 +89,10 @@ impl Access {
         self.at(self.issuers.find(proof).as_ref())
     }
 
-    /// The principal that a verified certificate with these names (URIs and DNS names of its subject alternative name)
-    /// is of. None, if the names are of several principals.
+    /// The principal that a verified certificate with these alternative names is of. None, if the names are of several
+    /// principals. Of several URIs, none counts.
     #[must_use]
-    pub fn by_certificate(&self, names: &[String]) -> Option<&Arc<Principal>> {
+    pub fn by_certificate(&self, names: &CertificateNames) -> Option<&Arc<Principal>> {
         self.at(self.certificates.find(names).as_ref())
     }
 

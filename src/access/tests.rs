@@ -25,7 +25,7 @@ fn example() -> Access {
 [[principal]]
 name = "shard-worker"
 token = ["{}", "{}"]
-cert = ["spiffe://prod/ns/shards/sa/worker", "*"]
+cert = ["spiffe://prod/ns/shards/sa/worker", "*.worker.example"]
 uid = [1000, 1001]
 owner = ["shard-*", "{{name}}"]
 may = [
@@ -65,16 +65,18 @@ fn a_principal_is_found_by_each_of_its_credentials() {
     );
     assert_eq!(access.principals().len(), 2);
     let by = |names: &[&str]| {
-        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
-        name(access.by_certificate(&names))
+        let (uris, dns) =
+            names.iter().map(ToString::to_string).partition(|name: &String| name.contains(':'));
+        name(access.by_certificate(&CertificateNames { uris, dns }))
     };
     // An exact name before a beginning, and the longer beginning before the shorter one.
     assert_eq!(by(&["spiffe://prod/ns/shards/sa/worker"]), worker);
     assert_eq!(by(&["spiffe://prod/ns/other"]), operator);
     assert_eq!(by(&["ADMIN.example.COM"]), operator);
-    assert_eq!(by(&["elsewhere"]), worker);
+    assert_eq!(by(&["a.worker.example"]), worker);
+    assert_eq!((by(&["elsewhere"]), by(&["a.b.worker.example"])), (None, None));
     // A URI is compared as it is.
-    assert_eq!(by(&["SPIFFE://prod/ns/other"]), worker);
+    assert_eq!(by(&["SPIFFE://prod/ns/other"]), None);
     // Names of two principals are the names of none.
     assert_eq!(by(&["admin.example.com", "spiffe://prod/ns/shards/sa/worker"]), None);
     assert_eq!(by(&["admin.example.com", "spiffe://prod/ns/x"]), operator);
@@ -89,7 +91,7 @@ fn rights_add_up_and_nothing_else_is_allowed() {
     assert!(worker.may(Verb::Read, "shards/") && !worker.may(Verb::Read, "jobs/1"));
     assert!(!worker.may(Verb::Hold, "shards") && !worker.may(Verb::Hold, "my/shards/1"));
     assert!(worker.may_all_of(Verb::Hold, "shards/a") && !worker.may_all_of(Verb::Hold, "s"));
-    assert!(worker.has(Verb::Probe) && worker.prefixes(Verb::Probe).is_everything());
+    assert!(worker.has(Verb::Probe) && worker.keys(Verb::Probe).is_everything());
     for verb in [Verb::Check, Verb::Admin, Verb::Break, Verb::Observe] {
         assert!(!worker.has(verb) && !worker.may(verb, "shards/1"), "{verb}");
     }
@@ -146,13 +148,58 @@ may = [
 name = "b"
 uid = 2
 owner = ["b", "a/b"]
-may = [{ verb = "hold", prefix = "jobs/y" }]
+may = [{ verb = "hold", prefix = "jobs/y/" }]
 [[principal]]
 name = "c"
 uid = 3
 owner = "a/b"
 may = [{ verb = "hold", prefix = "shards/" }]
 "#;
+
+#[test]
+fn a_file_is_warned_of_what_ends_within_a_word() {
+    let content = r#"[[principal]]
+name = "w"
+cert = ["spiffe://prod/ns/a*", "spiffe://prod/ns/b/*", "*.example"]
+owner = ["shard*", "shard-*", "*", "{name}*"]
+may = [
+  { verb = "hold", prefix = "deploy" },
+  { verb = "hold", prefix = "jobs/" },
+  { verb = "read", prefix = "" },
+  { verb = "check", key = "deploy" },
+]
+"#;
+    let access = parse(content).unwrap();
+    let found = access.warnings();
+    assert_eq!(found.len(), 4, "{found:#?}");
+    assert!(found[0].contains(r#"owner "shard*" ends within a word"#), "{found:#?}");
+    assert!(found[1].contains(r#"owner "w*" ends within a word"#), "{found:#?}");
+    assert!(found[2].contains(r#"cert "spiffe://prod/ns/a*" ends within"#), "{found:#?}");
+    assert!(
+        found[3].contains(r#"prefix "deploy" (line 6)"#) && found[3].contains(r#"key = "deploy""#)
+    );
+    assert!(access.review().starts_with(found));
+}
+
+#[test]
+fn a_right_to_one_key_is_for_that_key_and_its_permits() {
+    let content = r#"[[principal]]
+name = "w"
+uid = 1
+may = [{ verb = ["hold", "admin"], key = "deploy/lock" }, { verb = "hold", prefix = "jobs/" }]
+"#;
+    let access = parse(content).unwrap();
+    let worker = access.by_name("w").unwrap();
+    for verb in [Verb::Hold, Verb::Admin] {
+        assert!(worker.may(verb, "deploy/lock") && worker.may(verb, "deploy/lock#3"));
+        for other in ["deploy/lock2", "deploy/lock/1", "deploy/", "deploy/lock#x", "x/deploy/lock"]
+        {
+            assert!(!worker.may(verb, other), "{verb} {other}");
+        }
+        assert!(!worker.may_all_of(verb, "deploy/lock") && worker.has(verb));
+    }
+    assert!(!worker.has(Verb::Read) && worker.may(Verb::Hold, "jobs/1"));
+}
 
 #[test]
 fn a_file_that_others_may_write_is_refused_and_one_that_they_may_read_is_warned_of() {
@@ -210,11 +257,14 @@ fn principals() -> impl Strategy<Value = Vec<(String, Parts)>> {
             let name = format!("p{at} \"ü\\");
             let keyed = rights.into_iter().map(|(verbs, prefix)| Right {
                 verbs: verbs.into(),
-                prefix: Some(prefix.into()),
+                scope: Some(match prefix.strip_prefix('a').filter(|key| !key.is_empty()) {
+                    Some(key) => Scope::Key(key.into()),
+                    None => Scope::Prefix(prefix.into()),
+                }),
                 line: 0,
             });
             let without =
-                Right { verbs: [Verb::Probe, Verb::Observe].into(), prefix: None, line: 0 };
+                Right { verbs: [Verb::Probe, Verb::Observe].into(), scope: None, line: 0 };
             let mut rights: Vec<_> = keyed.chain(probe.then_some(without.clone())).collect();
             if rights.is_empty() {
                 rights.push(without);
@@ -236,7 +286,7 @@ fn principals() -> impl Strategy<Value = Vec<(String, Parts)>> {
             let parts = Parts {
                 tokens: vec![Token::draw(&SeededEntropy::new(at as u64)).digest()],
                 certificates: certificate
-                    .then(|| Pattern::parse(&format!("spiffe://x/{at}*")).unwrap())
+                    .then(|| CertPattern::parse(&format!("spiffe://x/{at}/*")).unwrap())
                     .into_iter()
                     .collect(),
                 uids: if probe { vec![u32::from(tag), 1000 + u32::from(tag)] } else { vec![] },

@@ -79,8 +79,16 @@ fn a_fault_of_one_field_names_its_line_and_what_to_do() {
         (with("owner = []"), "5: principal.owner: is an empty list"),
         (with("owner = 7"), "5: principal.owner: is a number, and must be text in quotes"),
         (
-            with("cert = \"*.example.com\""),
-            "5: principal.cert: \"*.example.com\" has a * that is not at its end",
+            with("cert = \"worker-*.example.com\""),
+            "5: principal.cert: \"worker-*.example.com\" has a * that is not the whole first label",
+        ),
+        (
+            with("cert = \"*\""),
+            "5: principal.cert: \"*\" has a * that is not the whole first label",
+        ),
+        (
+            with("cert = [\"spiffe://prod*\"]"),
+            "5: principal.cert: \"spiffe://prod*\" has a * before its third /",
         ),
         (with("cert = \"\""), "5: principal.cert: must not be empty"),
         (with("cert = \"a\\nb\""), "5: principal.cert: holds a control character at byte 1"),
@@ -156,8 +164,24 @@ fn a_fault_of_one_field_names_its_line_and_what_to_do() {
             "4: principal.may.prefix: is not for probe",
         ),
         (
-            named("uid = 1\nmay = [{ verb = \"observe\", key = \"\" }]"),
-            "4: principal.may.key: is unknown: a right has verb",
+            named("uid = 1\nmay = [{ verb = \"observe\", keys = \"\" }]"),
+            "4: principal.may.keys: is unknown: a right has verb, and prefix or key",
+        ),
+        (
+            named("uid = 1\nmay = [{ verb = \"observe\", key = \"a\" }]"),
+            "4: principal.may.key: is not for observe",
+        ),
+        (
+            named("uid = 1\nmay = [{ verb = \"read\", key = \"\" }]"),
+            "4: principal.may.key: must not be empty",
+        ),
+        (
+            named("uid = 1\nmay = [{ verb = \"read\", key = \"a/*\" }]"),
+            "4: principal.may.key: ends in a *",
+        ),
+        (
+            named("uid = 1\nmay = [{ verb = \"read\", prefix = \"a\", key = \"b\" }]"),
+            "4: principal.may.key: stands beside prefix",
         ),
         (
             "[[principal]]\nname = \"\"\nuid = 1\nmay = [{ verb = \"observe\" }]".into(),

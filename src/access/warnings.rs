@@ -1,6 +1,8 @@
 //! What somebody should look at, though the file has no fault.
 
-use super::{principal::Principal, principals::Access, verb::Verb};
+use super::{
+    certificates::CertPattern, principal::Principal, principals::Access, right::Scope, verb::Verb,
+};
 
 /// How long before a principal ends it is warned of, in days.
 const SOON_DAYS: u64 = 14;
@@ -22,6 +24,58 @@ pub(super) fn of_time(access: &Access, now_ms: u64) -> Vec<String> {
         }
     };
     access.principals().iter().filter_map(|principal| of(principal)).collect()
+}
+
+/// The patterns and prefixes that end within a word, so that they are also for names that somebody may not have thought
+/// of: `deploy` for `deployment/1`.
+pub(super) fn loose(access: &Access) -> Vec<String> {
+    access.principals().iter().flat_map(|principal| loose_of(principal)).collect()
+}
+
+fn loose_of(principal: &Principal) -> Vec<String> {
+    let name = &principal.name;
+    let ends_within = |text: &str| text.ends_with(char::is_alphanumeric);
+    let mut found = Vec::new();
+    let mut warn = |field: &str, text: &str| {
+        found.push(format!(
+            "principal {name:?}: {field} {:?} ends within a word, so it is also for {:?}: end it with a separator, such as \
+             {:?}",
+            format!("{text}*"),
+            format!("{text}x"),
+            format!("{text}/*"),
+        ));
+    };
+    for owner in principal.owners().iter().map(|owner| &owner.pattern) {
+        if owner.open && ends_within(&owner.text) {
+            warn("owner", &owner.text);
+        }
+    }
+    for pattern in principal.certificates() {
+        if let CertPattern::Uri(uri) = pattern
+            && uri.open
+            && ends_within(&uri.text)
+        {
+            warn("cert", &uri.text);
+        }
+    }
+    for sub in principal.subjects().iter().map(|subject| &subject.sub) {
+        if sub.open && ends_within(&sub.text) {
+            warn("jwt.sub", &sub.text);
+        }
+    }
+    for right in principal.rights() {
+        if let Some(Scope::Prefix(prefix)) = &right.scope
+            && ends_within(prefix)
+        {
+            let (more, ended) = (format!("{prefix}x"), format!("{prefix}/"));
+            found.push(format!(
+                "principal {name:?}: prefix {prefix:?} (line {}) ends within a word, so it is also for the key {more:?}: end \
+                 it with a separator, such as {ended:?}, or write key = {prefix:?} for that key alone",
+                right.line
+            ));
+        }
+    }
+    found
 }
 
 impl Access {
@@ -47,7 +101,7 @@ impl Access {
 }
 
 fn overlap(one: &Principal, other: &Principal) -> Option<String> {
-    if !one.prefixes(Verb::Hold).meets(other.prefixes(Verb::Hold)) {
+    if !one.keys(Verb::Hold).meets(other.keys(Verb::Hold)) {
         return None;
     }
     let patterns = one.owners().iter().find_map(|own| {
@@ -69,7 +123,7 @@ fn redundant(principal: &Principal) -> Vec<String> {
         for verb in &right.verbs {
             let contains = |(other_at, other): &(usize, &super::right::Right)| {
                 // Of two that are alike, the later one says nothing new.
-                let alike = other.prefix == right.prefix;
+                let alike = other.scope == right.scope;
                 *other_at != at && other.contains(*verb, right) && (!alike || *other_at < at)
             };
             if let Some((_, other)) = rights.iter().enumerate().find(contains) {

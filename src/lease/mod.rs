@@ -68,9 +68,9 @@ pub use pool::{
     arrange, balance, compare_versions, load, reports, sites,
 };
 pub use primitives::{
-    CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, LeaseId, MAX_KEY_BYTES,
-    MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Prefixes, Principal,
-    PrincipalDigest, Revision, Token, is_plugin_name, is_pool_name, permit_of,
+    CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, KeySet, LeaseId, MAX_KEY_BYTES,
+    MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Principal, PrincipalDigest,
+    Revision, Span, Token, is_plugin_name, is_pool_name, permit_of,
 };
 pub use promise_cell::{PromiseCell, PromiseTerms};
 pub use records::{

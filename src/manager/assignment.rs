@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{CallError, Manager};
 use crate::{
     actor::{Roster, watch},
-    lease::{Change, ChangeKind, Key, KeyState, Nonce, Owner, Prefixes, Token},
+    lease::{Change, ChangeKind, Key, KeySet, KeyState, Nonce, Owner, Token},
     store::{Found, Position},
 };
 
@@ -92,14 +92,14 @@ impl Route {
 }
 
 impl Manager {
-    /// A page of the keys of a pool that begin with one of the prefixes `within`, if given, and who has them.
+    /// A page of the keys of a pool that are in the set `within`, if given, and who has them.
     ///
     /// # Errors
     /// [`CallError`] when the store cannot be read.
     pub async fn assignment(
         &self,
         pool: &str,
-        within: Option<&Prefixes>,
+        within: Option<&KeySet>,
         after: Option<String>,
         limit: usize,
     ) -> Result<Assignment, CallError> {

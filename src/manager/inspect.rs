@@ -4,7 +4,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 
 use super::{CallError, Manager};
 use crate::{
-    lease::{Answer, Key, KeyState, Nonce, Owner, Prefixes, Record, Request, Token, View},
+    lease::{Answer, Key, KeySet, KeyState, Nonce, Owner, Record, Request, Span, Token, View},
     store::{Found, Gate, Health, Range, StoreError},
 };
 
@@ -20,8 +20,8 @@ pub(super) const SCAN_MAX: usize = 100_000;
 pub struct Filter {
     /// Only keys with this prefix.
     pub prefix: String,
-    /// Only keys within these prefixes, if given. No position names another key.
-    pub within: Option<Prefixes>,
+    /// Only keys of this set, if given. No position names another key.
+    pub within: Option<KeySet>,
     /// Only keys of this pool.
     pub pool: Option<String>,
     /// Only leases of this owner.
@@ -228,31 +228,31 @@ impl Manager {
         pool: Option<String>,
         prefix: &str,
         after: Option<String>,
-        within: Option<&Prefixes>,
+        within: Option<&KeySet>,
     ) -> Scan {
         let mut ranges = self.ranges(pool.as_deref(), prefix, within);
         if let Some(after) = &after {
-            let over = |range: &String| range < after && !after.starts_with(range.as_str());
-            ranges.retain(|range| !over(range));
+            ranges.retain(|range| !range.is_over_after(after));
         }
         ranges.reverse();
-        Scan { pool, ranges, after, looked_at: 0 }
+        Scan { pool, within: within.cloned(), ranges, after, looked_at: 0 }
     }
 
-    /// The prefixes, in byte order, under which the keys of a pool are that begin with a prefix.
+    /// The spans, in byte order, that have the keys of a pool that begin with a prefix. They may have keys that are not
+    /// in `within`.
     pub(super) fn ranges(
         &self,
         pool: Option<&str>,
         prefix: &str,
-        within: Option<&Prefixes>,
-    ) -> Vec<String> {
+        within: Option<&KeySet>,
+    ) -> Vec<Span> {
         let ranges = match pool {
             Some(pool) => self.coordinator.policy_table().ranges(pool, prefix),
             None => vec![prefix.to_owned()],
         };
         match within {
             Some(within) => ranges.iter().flat_map(|range| within.part_of(range)).collect(),
-            None => ranges,
+            None => ranges.into_iter().map(Span::Under).collect(),
         }
     }
 
@@ -282,8 +282,9 @@ impl Manager {
 /// Reads the records of some keys, in byte order, page by page.
 pub(super) struct Scan {
     pool: Option<String>,
-    /// The prefixes that were not read yet, the next one last.
-    ranges: Vec<String>,
+    within: Option<KeySet>,
+    /// The spans that were not read yet, the next one last.
+    ranges: Vec<Span>,
     after: Option<String>,
     looked_at: usize,
 }
@@ -294,7 +295,11 @@ impl Scan {
         &mut self,
         manager: &Manager,
     ) -> Result<Option<Vec<(Key, Found)>>, StoreError> {
-        let Some(prefix) = self.ranges.last().cloned() else { return Ok(None) };
+        let prefix = match self.ranges.last() {
+            None => return Ok(None),
+            Some(Span::Under(prefix)) => prefix.clone(),
+            Some(Span::One(_)) => return self.one(manager).await.map(Some),
+        };
         // A position before the prefix is not within it.
         let after = self.after.clone().filter(|after| *after >= prefix);
         let range = Range { prefix, after, limit: PAGE };
@@ -306,11 +311,31 @@ impl Scan {
         if let Some((last, _)) = page.last() {
             self.after = Some(last.as_str().to_owned());
         }
+        self.leave_out(manager, &mut page);
+        Ok(Some(page))
+    }
+
+    /// The next page, which is for a single key.
+    async fn one(&mut self, manager: &Manager) -> Result<Vec<(Key, Found)>, StoreError> {
+        let key = self.ranges.pop().and_then(|span| Key::new(span.start()).ok());
+        let Some(key) = key else { return Ok(Vec::new()) };
+        self.looked_at += 1;
+        self.after = Some(key.as_str().to_owned());
+        let found = manager.coordinator.store.read(&key).await?;
+        let mut page: Vec<_> = found.map(|found| (key, found)).into_iter().collect();
+        self.leave_out(manager, &mut page);
+        Ok(page)
+    }
+
+    /// Leaves out the keys that are not of the pool, or not in the set.
+    fn leave_out(&self, manager: &Manager, page: &mut Vec<(Key, Found)>) {
+        if let Some(within) = &self.within {
+            page.retain(|(key, _)| within.allows(key.as_str()));
+        }
         if let Some(pool) = &self.pool {
             let table = manager.coordinator.policy_table();
             page.retain(|(key, _)| table.is_of(key.as_str(), pool));
         }
-        Ok(Some(page))
     }
 }
 

@@ -4,7 +4,7 @@ use super::{
     CallError, Manager,
     inspect::{Filter, Listing, SCAN_MAX, may_match},
 };
-use crate::store::end_of_prefix;
+use crate::{lease::Span, store::end_of_prefix};
 
 /// How many keys are read at a time: as many as are asked for, within these bounds.
 const FEW: usize = 16;
@@ -23,11 +23,15 @@ impl Manager {
         let mut listing = Listing::default();
         let (page, mut looked_at) = (filter.limit.clamp(FEW, MANY), 0);
         // The last range comes first.
-        'all: while let Some(prefix) = ranges.pop() {
-            if *prefix >= *before {
+        'all: while let Some(span) = ranges.pop() {
+            if span.start() >= before {
                 continue;
             }
-            let end = end_of_prefix(&prefix);
+            let (prefix, end) = match span {
+                Span::Under(prefix) => (prefix.clone(), end_of_prefix(&prefix)),
+                // No key is between one and the same with a zero byte.
+                Span::One(key) => (key.clone(), Some(format!("{key}\0"))),
+            };
             let mut until = end.map_or_else(|| before.to_owned(), |end| end.min(before.to_owned()));
             loop {
                 let keys =
@@ -40,7 +44,9 @@ impl Manager {
                 for (key, found) in keys.into_iter().zip(found) {
                     let Some(found) = found else { continue };
                     let elsewhere = |pool: &String| !self.is_in_pool(key.as_str(), pool);
-                    let is_elsewhere = filter.pool.as_ref().is_some_and(elsewhere);
+                    let within = filter.within.as_ref();
+                    let is_elsewhere = filter.pool.as_ref().is_some_and(elsewhere)
+                        || within.is_some_and(|within| !within.allows(key.as_str()));
                     if key.is_internal() || is_elsewhere || !may_match(filter, &found) {
                         continue;
                     }

@@ -7,13 +7,18 @@ use toml::{
 
 use super::cells::{Cells, kind};
 use crate::{
-    access::{limit::Limit, right::Right, verb::Verb},
-    lease::MAX_KEY_BYTES,
+    access::{
+        limit::Limit,
+        right::{Right, Scope},
+        verb::Verb,
+    },
+    lease::{self, MAX_KEY_BYTES},
 };
 
 const MAY: &str = "principal.may";
 const VERB: &str = "principal.may.verb";
 const PREFIX: &str = "principal.may.prefix";
+const KEY: &str = "principal.may.key";
 
 /// The entries of `may`.
 pub(super) fn rights(value: &Spanned<DeValue<'_>>, cells: &mut Cells<'_>) -> Vec<Right> {
@@ -46,17 +51,18 @@ pub(super) fn rights(value: &Spanned<DeValue<'_>>, cells: &mut Cells<'_>) -> Vec
 }
 
 fn right(at: usize, table: &DeTable<'_>, cells: &mut Cells<'_>) -> Option<Right> {
-    let (mut verbs, mut prefix) = (None, None);
+    let (mut verbs, mut prefix, mut one) = (None, None, None);
     for (key, value) in table {
         match &**key.get_ref() {
             "verb" => verbs = Some(self::verbs(value, cells)),
             "prefix" => prefix = Some((self::prefix(value, cells), key.span().start)),
+            "key" => one = Some((self::key(value, cells), key.span().start)),
             other => {
                 let key_of_right = format!("{MAY}.{other}");
                 cells.fault(
                     key.span().start,
                     &key_of_right,
-                    "is unknown: a right has verb and prefix",
+                    "is unknown: a right has verb, and prefix or key",
                 );
             }
         }
@@ -65,19 +71,26 @@ fn right(at: usize, table: &DeTable<'_>, cells: &mut Cells<'_>) -> Option<Right>
         cells.fault(at, VERB, format!("is missing: name one or several of {}", Verb::list()));
         return None;
     };
-    let (keyed, without): (Vec<Verb>, Vec<Verb>) = verbs.iter().partition(|verb| verb.has_keys());
-    if let (Some(verb), Some((_, at))) = (without.first(), &prefix) {
-        let problem =
-            format!("is not for {verb}, which is about no keys: give {verb} an entry of its own");
-        cells.fault(*at, PREFIX, problem);
+    if let (Some(_), Some((_, at))) = (&prefix, &one) {
+        cells.fault(*at, KEY, "stands beside prefix: give the key an entry of its own");
     }
-    if let (Some(verb), None) = (keyed.first(), &prefix) {
+    let (keyed, without): (Vec<Verb>, Vec<Verb>) = verbs.iter().partition(|verb| verb.has_keys());
+    for (field, given) in [(PREFIX, &prefix), (KEY, &one)] {
+        if let (Some(verb), Some((_, at))) = (without.first(), given) {
+            let problem = format!(
+                "is not for {verb}, which is about no keys: give {verb} an entry of its own"
+            );
+            cells.fault(*at, field, problem);
+        }
+    }
+    if let (Some(verb), None, None) = (keyed.first(), &prefix, &one) {
         let problem = format!("is missing: {verb} needs one, and \"\" is every key");
         cells.fault(at, PREFIX, problem);
     }
     let line = cells.line(at);
-    let prefix = prefix.and_then(|(prefix, _)| prefix);
-    Some(Right { verbs: verbs.into(), prefix, line })
+    let prefix = prefix.and_then(|(prefix, _)| prefix).map(Scope::Prefix);
+    let one = one.and_then(|(key, _)| key).map(Scope::Key);
+    Some(Right { verbs: verbs.into(), scope: one.or(prefix), line })
 }
 
 fn verbs(value: &Spanned<DeValue<'_>>, cells: &mut Cells<'_>) -> Vec<Verb> {
@@ -111,6 +124,19 @@ fn prefix(value: &Spanned<DeValue<'_>>, cells: &mut Cells<'_>) -> Option<Box<str
         cells.fault(at, PREFIX, problem);
     }
     Some(prefix.into())
+}
+
+/// One key. It is not a pattern.
+fn key(value: &Spanned<DeValue<'_>>, cells: &mut Cells<'_>) -> Option<Box<str>> {
+    let (key, at) = cells.text(KEY, value)?;
+    if let Err(fault) = lease::Key::new(&key) {
+        cells.fault(at, KEY, fault.to_string());
+    }
+    if key.ends_with('*') {
+        let problem = "ends in a *, which is a character like others here: use prefix for keys with a common beginning";
+        cells.fault(at, KEY, problem);
+    }
+    Some(key.into())
 }
 
 /// The fields of `limit`.

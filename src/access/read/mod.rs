@@ -44,6 +44,7 @@ impl Access {
         let issuers = issuers.into_iter().filter_map(IssuerDraft::finish).collect();
         let mut access = Faults(faults).or(Self::new(principals, issuers))?;
         access.warnings = warnings::of_time(&access, now_ms);
+        access.warnings.extend(warnings::loose(&access));
         Ok(access)
     }
 }

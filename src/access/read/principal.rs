@@ -12,10 +12,10 @@ use super::{
 };
 use crate::{
     access::{
-        certificates::normal,
+        certificates::CertPattern,
         date::Date,
         limit::Limit,
-        pattern::{OwnerPattern, Pattern},
+        pattern::OwnerPattern,
         principal::{MAX_NAME_BYTES, Parts, Principal},
         right::Right,
         subject::Subject,
@@ -31,7 +31,7 @@ const FIELDS: &str = "name, token, cert, uid, jwt, owner, may, limit and expires
 pub(super) struct Draft {
     pub(super) name: Option<Placed<String>>,
     pub(super) tokens: Vec<Placed<TokenDigest>>,
-    pub(super) certificates: Vec<Placed<Pattern>>,
+    pub(super) certificates: Vec<Placed<CertPattern>>,
     pub(super) uids: Vec<Placed<u32>>,
     pub(super) subjects: Vec<Placed<Subject>>,
     /// As they are written: they may name the principal.
@@ -154,10 +154,10 @@ fn tokens(value: &Spanned<DeValue<'_>>, cells: &mut Cells<'_>) -> Vec<Placed<Tok
     digests
 }
 
-fn certificates(value: &Spanned<DeValue<'_>>, cells: &mut Cells<'_>) -> Vec<Placed<Pattern>> {
+fn certificates(value: &Spanned<DeValue<'_>>, cells: &mut Cells<'_>) -> Vec<Placed<CertPattern>> {
     let mut patterns = Vec::new();
     for (text, at) in cells.texts("principal.cert", value) {
-        match Pattern::parse(&normal(&text)) {
+        match CertPattern::parse(&text) {
             Ok(pattern) => patterns.push((pattern, at)),
             Err(problem) => cells.fault(at, "principal.cert", problem),
         }

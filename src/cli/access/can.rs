@@ -99,8 +99,14 @@ fn missing(principal: &Principal, verb: Verb) -> String {
     if !principal.has(verb) {
         return format!("{name} has no right with the verb {verb}");
     }
-    let prefixes: Vec<&str> = principal.prefixes(verb).iter().collect();
-    format!("{name} may {verb} only keys that begin with {}", prefixes.join(", "))
+    let keys = principal.keys(verb);
+    let list = |kind: &str, names: Vec<&str>| {
+        (!names.is_empty()).then(|| format!("{kind} {}", names.join(", ")))
+    };
+    let under = list("keys that begin with", keys.prefixes().collect());
+    let single = list("the keys", keys.singles().collect());
+    let all: Vec<String> = under.into_iter().chain(single).collect();
+    format!("{name} may {verb} only {}", all.join(", and "))
 }
 
 #[cfg(test)]
@@ -117,6 +123,7 @@ may = [
   { verb = "read", prefix = "a/" },
   { verb = ["hold", "read"], prefix = "b/" },
   { verb = "observe" },
+  { verb = "check", key = "b/lock" },
 ]
 [[principal]]
 name = "old"
@@ -153,6 +160,9 @@ expires = 2020-01-01
         assert_eq!(no(Verb::Hold, Some("a/1"), None), "w may hold only keys that begin with b/");
         assert_eq!(no(Verb::Read, Some("c"), None), "w may read only keys that begin with a/, b/");
         assert_eq!(no(Verb::Admin, Some("b/1"), None), "w has no right with the verb admin");
+        let lock = judge("w", Verb::Check, Some("b/lock#2"), None).unwrap();
+        assert_eq!(lock, "9: { verb = \"check\", key = \"b/lock\" }");
+        assert_eq!(no(Verb::Check, Some("b/lock2"), None), "w may check only the keys b/lock");
         let other = no(Verb::Hold, Some("b/1"), Some("v"));
         assert_eq!(other, "w calls only as these owners: w-*");
         assert!(judge("old", Verb::Read, Some("x"), None).unwrap_err().contains("2020-01-01"));

@@ -60,6 +60,9 @@ struct Right {
     verb: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     prefixes: Option<Vec<String>>,
+    /// Single keys, each with its permits.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keys: Vec<String>,
 }
 
 impl CheckArgs {
@@ -81,8 +84,13 @@ impl Row {
     fn of(principal: &Principal) -> Self {
         let has = Verb::ALL.into_iter().filter(|verb| principal.has(*verb));
         let right = |verb: Verb| {
-            let prefixes = || principal.prefixes(verb).iter().map(str::to_owned).collect();
-            Right { verb: verb.as_str(), prefixes: verb.has_keys().then(prefixes) }
+            let keys = principal.keys(verb);
+            let prefixes = || keys.prefixes().map(str::to_owned).collect();
+            Right {
+                verb: verb.as_str(),
+                prefixes: verb.has_keys().then(prefixes),
+                keys: keys.singles().map(str::to_owned).collect(),
+            }
         };
         let limits = principal.limit().fields().into_iter();
         Self {
@@ -136,8 +144,9 @@ impl Right {
             |prefix: &String| if prefix.is_empty() { "*".to_owned() } else { format!("{prefix}*") };
         match &self.prefixes {
             Some(prefixes) => {
-                let prefixes: Vec<_> = prefixes.iter().map(told).collect();
-                format!("{} {}", self.verb, prefixes.join(" "))
+                let keys: Vec<_> =
+                    prefixes.iter().map(told).chain(self.keys.iter().cloned()).collect();
+                format!("{} {}", self.verb, keys.join(" "))
             }
             None => self.verb.to_owned(),
         }

@@ -81,7 +81,7 @@ may = [
 # [[principal]]
 # name = "shard-worker"
 # token = ["sha256:…"]                          # two, while one replaces the other
-# cert = ["spiffe://prod/ns/shards/sa/worker"]  # URI or DNS name in its client certificate; one * at the end
+# cert = ["spiffe://prod/ns/shards/sa/worker"]  # URI in its client certificate (a * after the third /), or DNS name (*.domain)
 # uid = [1000]                                  # its user on this machine, on server.listen_uds
 # owner = ["{{name}}", "shard-*"]                 # owners under whose names it calls; default: {{name}} and {{name}}/*
 # may = [

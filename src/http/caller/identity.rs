@@ -8,12 +8,13 @@
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
+use crate::access::CertificateNames;
+
 /// The certificate of the client at the other end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCertificate {
-    /// Its alternative names: URIs as they are, and DNS names in lower case. The common name of its subject does not
-    /// count.
-    pub names: Vec<String>,
+    /// Its alternative names. The common name of its subject does not count.
+    pub names: CertificateNames,
 }
 
 /// The user id of the process at the other end of a Unix socket.
@@ -24,10 +25,9 @@ impl PeerCertificate {
     /// The first certificate of a verified chain; `None` if there is none, or it is malformed.
     pub fn of(chain: &[CertificateDer<'_>]) -> Option<Self> {
         let certificate = EndEntityCert::try_from(chain.first()?).ok()?;
-        // What has no colon is no URI, and would be taken for a DNS name.
-        let uris = certificate.valid_uri_names().filter(|uri| uri.contains(':')).map(str::to_owned);
-        let dns = certificate.valid_dns_names().filter(|name| !name.contains(':'));
-        Some(Self { names: uris.chain(dns.map(str::to_ascii_lowercase)).collect() })
+        let uris = certificate.valid_uri_names().map(str::to_owned).collect();
+        let dns = certificate.valid_dns_names().map(str::to_owned).collect();
+        Some(Self { names: CertificateNames { uris, dns } })
     }
 }
 
@@ -42,16 +42,17 @@ mod tests {
     /// CN=not-a-name alone.
     const UNNAMED: &str = include_str!("../../../tests/certificates/unnamed.pem");
 
-    fn names(pem: &str) -> Option<Vec<String>> {
+    fn names(pem: &str) -> Option<CertificateNames> {
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
         PeerCertificate::of(&[certificate]).map(|found| found.names)
     }
 
     #[test]
     fn the_alternative_names_count_and_the_common_name_does_not() {
-        let expected = ["spiffe://prod/worker", "worker.example", "*.pool.example"];
-        assert_eq!(names(NAMED).expect("a certificate"), expected);
-        assert_eq!(names(UNNAMED).expect("a certificate"), Vec::<String>::new());
+        let named = names(NAMED).expect("a certificate");
+        assert_eq!(named.uris, ["spiffe://prod/worker"]);
+        assert_eq!(named.dns, ["Worker.Example", "*.pool.example"]);
+        assert_eq!(names(UNNAMED).expect("a certificate"), CertificateNames::default());
     }
 
     #[test]

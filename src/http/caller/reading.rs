@@ -13,7 +13,7 @@ use crate::{
     access::{Current, JwtProof, Principal, Verb},
     clock::Clock,
     http::answer::Problem,
-    lease::{self, Key, LeaseId, NotASessionId, Owner, Prefixes, PrincipalDigest, SessionId},
+    lease::{self, Key, KeySet, LeaseId, NotASessionId, Owner, PrincipalDigest, SessionId},
 };
 
 /// How often a call that waits looks at the wall clock, which may have been set.
@@ -193,7 +193,7 @@ impl Caller {
 
     /// Whether the caller has a right to some keys with a prefix.
     pub fn may_some_of(&self, verb: Verb, prefix: &str) -> bool {
-        self.judge(|principal| !principal.prefixes(verb).part_of(prefix).is_empty())
+        self.judge(|principal| !principal.keys(verb).part_of(prefix).is_empty())
     }
 
     /// Requires a right that is not about keys.
@@ -219,14 +219,14 @@ impl Caller {
         self.judge(|principal| principal.may_all_of(Verb::Read, prefix))
     }
 
-    /// The prefixes of the keys that the caller may read; `None` for all keys.
-    pub fn readable(&self) -> Option<Prefixes> {
+    /// The keys that the caller may read; `None` for all keys.
+    pub fn readable(&self) -> Option<KeySet> {
         match &self.who {
             Who::Anyone => None,
-            Who::Nobody => Some(Prefixes::default()),
+            Who::Nobody => Some(KeySet::default()),
             Who::Known(known) => {
-                let prefixes = known.principal.prefixes(Verb::Read);
-                (!prefixes.is_everything()).then(|| prefixes.clone())
+                let keys = known.principal.keys(Verb::Read);
+                (!keys.is_everything()).then(|| keys.clone())
             }
         }
     }

@@ -10,7 +10,7 @@ use actix_web::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    access::Verb,
+    access::{Principal, Verb},
     clock::{Clock as _, SystemClock},
     http::{
         answer::{Problem, json},
@@ -42,19 +42,25 @@ struct Who<'a> {
     cookie: bool,
     /// For each verb, the prefixes of the keys to which the principal may do this.
     may: BTreeMap<&'static str, Vec<&'a str>>,
+    /// For each verb, the single keys to which the principal may do this. Each has its permits with it.
+    may_keys: BTreeMap<&'static str, Vec<&'a str>>,
 }
 
 async fn who(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let caller = Caller::of(&request);
     let account = caller.account();
-    let rights = account.into_iter().flat_map(|principal| {
-        Verb::ALL.map(|verb| (verb.as_str(), principal.prefixes(verb).iter().collect()))
-    });
+    let rights = || {
+        let verbs = |principal| {
+            Verb::ALL.map(move |verb| (verb.as_str(), Principal::keys(principal, verb)))
+        };
+        account.into_iter().flat_map(move |principal| verbs(principal))
+    };
     let who = Who {
         open: app.access.is_none(),
         name: account.map(|principal| &*principal.name),
         cookie: shown_cookie(&request).is_some(),
-        may: rights.collect(),
+        may: rights().map(|(verb, keys)| (verb, keys.prefixes().collect())).collect(),
+        may_keys: rights().map(|(verb, keys)| (verb, keys.singles().collect())).collect(),
     };
     json(&request, StatusCode::OK, &who)
 }

@@ -2,20 +2,20 @@
 
 mod drift;
 mod key;
+mod key_set;
 mod lease_id;
 mod moment;
 mod nonce;
 mod owner;
-mod prefixes;
 mod token;
 
 pub(in crate::lease) use drift::ceil_ms;
 pub use drift::{CLIENT_DRIFT, Drift, NODE_DRIFT};
 pub(in crate::lease) use key::PERMIT;
 pub use key::{InvalidName, Key, MAX_KEY_BYTES, is_plugin_name, is_pool_name, permit_of};
+pub use key_set::{KeySet, Span};
 pub use lease_id::{ClusterSecret, LeaseId, NotALeaseId};
 pub use moment::Moment;
 pub use nonce::Nonce;
 pub use owner::{MAX_OWNER_BYTES, Owner, Principal, PrincipalDigest};
-pub use prefixes::Prefixes;
 pub use token::{Epoch, Revision, Token};

@@ -20,6 +20,11 @@ async fn a_prefix_that_counts_anywhere_is_noticed() {
 }
 
 #[tokio::test]
+async fn a_right_to_one_key_that_counts_as_a_prefix_is_noticed() {
+    noticed("KeyAsPrefix", 5).await;
+}
+
+#[tokio::test]
 async fn an_owner_for_whom_anybody_acts_is_noticed() {
     noticed("OwnerUnchecked", 5).await;
 }

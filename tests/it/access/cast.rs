@@ -26,6 +26,12 @@ pub fn all_of(prefix: &str) -> String {
     format!(r#"{{ verb = {verbs}, prefix = "{prefix}" }}, {{ verb = ["probe", "observe"] }}"#)
 }
 
+/// Rights with all verbs that are about keys, to this one key.
+pub fn all_of_key(key: &str) -> String {
+    let verbs = r#"["hold", "read", "check", "admin", "break"]"#;
+    format!(r#"{{ verb = {verbs}, key = "{key}" }}, {{ verb = ["probe", "observe"] }}"#)
+}
+
 /// A principal whose token is its name, and who acts for every owner.
 pub fn principal(name: &str, may: &str) -> String {
     acting_as(name, may, "*")

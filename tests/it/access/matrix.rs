@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::{
-    cast::{Guarded, acting_as, all_of, principal},
-    rows::{By, Row, all_but, rows, verbs},
+    cast::{Guarded, acting_as, all_of, all_of_key, principal},
+    rows::{By, KEY, Row, all_but, rows, verbs},
 };
 use crate::support::harness::Reply;
 
@@ -22,6 +22,10 @@ async fn each_operation_refuses_whoever_may_not_and_serves_whoever_may() {
         principal("leaver", &all_of("")),
         principal("within", &all_of("in/")),
         principal("elsewhere", &all_of("out/")),
+        principal("one-key", &all_of_key(KEY)),
+        // One key is no prefix: neither the beginning of the key nor what goes on after it.
+        principal("beginning", &all_of_key("in/")),
+        principal("longer", &all_of_key("in/k2")),
         acting_as("stranger", &all_of(""), "not-w"),
         format!("{}expires = 2020-01-31\n", principal("expired", &all_of(""))),
     ];
@@ -44,12 +48,24 @@ async fn each_operation_refuses_whoever_may_not_and_serves_whoever_may() {
             let detail = reply.problem(403, "forbidden")["detail"].clone();
             assert!(detail.as_str().is_some_and(|it| it.contains(row.verb)), "{path}: {detail}");
         }
-        let reply = row.call(&guarded, "elsewhere").await;
-        match row.by {
-            By::Key | By::KeyAndOwner | By::AllKeys => drop(reply.problem(403, "forbidden")),
-            By::Batch => assert_eq!(reply.ok()["results"][0]["status"], 403, "{name}"),
-            By::Entries | By::Owner | By::Verb => assert_ne!(reply.status, 403, "{name}"),
+        for token in ["elsewhere", "beginning", "longer"] {
+            let reply = row.call(&guarded, token).await;
+            match row.by {
+                By::Key | By::KeyAndOwner | By::AllKeys => drop(reply.problem(403, "forbidden")),
+                By::Batch => assert_eq!(reply.ok()["results"][0]["status"], 403, "{name}"),
+                By::Entries | By::Owner | By::Verb => assert_ne!(reply.status, 403, "{name}"),
+            }
         }
+        // These are about other keys, or all keys with a prefix.
+        let others = ["/v1/acquire-any", "/v1/acquire-all", "/v1/admin/forget"].contains(&row.path);
+        let refused = others || row.by == By::AllKeys;
+        let reply = row.call(&guarded, "one-key").await;
+        assert_eq!(
+            [401, 403].contains(&reply.status),
+            refused,
+            "{name} by one-key: {}",
+            reply.text()
+        );
         let reply = row.call(&guarded, "stranger").await;
         let by_owner = matches!(row.by, By::Owner | By::KeyAndOwner);
         assert_eq!(reply.status == 403, by_owner, "{name} for another owner: {}", reply.text());
@@ -72,6 +88,59 @@ async fn each_operation_refuses_whoever_may_not_and_serves_whoever_may() {
     for row in rows() {
         row.call(&guarded, "leaver").await.problem(401, "unauthenticated");
     }
+}
+
+#[tokio::test]
+async fn a_right_to_one_key_is_for_its_permits_and_lists_have_nothing_else() {
+    let cast = [principal("all", &all_of("")), principal("one", &all_of_key("g/lock"))];
+    let settings = "[[policy]]\nprefix = \"g/\"\npool = \"g\"\npermits = 2\n";
+    let guarded = Guarded::configured(&cast, settings, &[]);
+    let acquire = |key: &str| json!({ "key": key, "owner": "w", "ttl_ms": 600_000 });
+    let grant = guarded.post("one", "/v1/acquire", &acquire("g/lock")).await.ok();
+    let key = grant["key"].as_str().expect("a permit").to_owned();
+    assert!(["g/lock#1", "g/lock#2"].contains(&&*key), "{grant}");
+    for other in ["g/lock2", "g/lock/1", "g/loc"] {
+        guarded.post("all", "/v1/acquire", &acquire(other)).await.ok();
+        guarded.post("one", "/v1/acquire", &acquire(other)).await.problem(403, "forbidden");
+    }
+    let all =
+        json!({ "keys": [{ "key": "g/lock", "permits": 1 }], "owner": "w2", "ttl_ms": 600_000 });
+    guarded.post("one", "/v1/acquire-all", &all).await.ok();
+    let proof = json!({ "key": key, "lease_id": grant["lease_id"] });
+    guarded.post("one", "/v1/heartbeat", &proof).await.ok();
+    let check = json!({ "key": key, "token": grant["token"] });
+    assert_eq!(guarded.post("one", "/v1/check", &check).await.ok()["current"], true);
+    for path in [
+        "/v1/leases",
+        "/v1/leases?prefix=g/",
+        "/v1/leases?prefix=g/lock%23",
+        "/v1/leases?limit=1&after=g/loc",
+    ] {
+        let listed = guarded.get("one", path).await.ok();
+        let leases = listed["leases"].as_array().expect("leases").clone();
+        assert!(!leases.is_empty(), "{path}");
+        for lease in leases {
+            assert!(
+                lease["key"].as_str().is_some_and(|it| it.starts_with("g/lock#")),
+                "{path}: {lease}"
+            );
+        }
+    }
+    assert_eq!(
+        guarded.get("one", "/v1/leases").await.ok()["leases"].as_array().expect("two").len(),
+        2
+    );
+    let before = guarded.get("one", "/v1/leases?before=zzz&limit=100").await.ok();
+    assert_eq!(before["leases"].as_array().expect("two").len(), 2);
+    let events = guarded.get("one", "/v1/events?format=json&after=0").await.ok();
+    let events = events["events"].as_array().expect("events").clone();
+    assert!(events.len() == 2, "{events:?}");
+    guarded.get("one", "/v1/pools/g").await.problem(404, "unknown-pool");
+    let any = json!({ "pool": "g", "owner": "w", "ttl_ms": 1000 });
+    guarded.post("one", "/v1/acquire-any", &any).await.problem(403, "forbidden");
+    let revoke = json!({ "key": key, "reason": "r" });
+    guarded.post("one", "/v1/admin/revoke", &revoke).await.ok();
+    guarded.post("one", "/v1/release", &proof).await;
 }
 
 #[tokio::test]

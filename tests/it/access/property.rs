@@ -15,7 +15,7 @@ use super::{
 };
 use crate::support::{clock::eventually, dice::Dice, harness::Connection, seed::seed};
 
-const PREFIXES: [&str; 6] = ["a", "a/", "ab/", "b/", "b/a/", "c"];
+const RIGHTS: [&str; 10] = ["a", "a/", "ab/", "b/", "b/a/", "c", "=a/1", "=b/1", "=b/a", "=ab/1"];
 const PATTERNS: [&str; 5] = ["w", "w*", "x-*", "y", "*"];
 
 /// The pools whose members are seen by whoever reads all their keys.
@@ -30,7 +30,7 @@ pool = "pool-b"
 "#;
 
 fn some_of(dice: &mut Chance) -> Vec<&'static str> {
-    PREFIXES.into_iter().filter(|_| dice.index(3) == 0).collect()
+    RIGHTS.into_iter().filter(|_| dice.index(3) == 0).collect()
 }
 
 fn cast(dice: &mut Chance) -> Vec<Rights> {
@@ -49,9 +49,12 @@ fn cast(dice: &mut Chance) -> Vec<Rights> {
 }
 
 fn written(who: &Rights) -> String {
-    let rights = |verb: &str, prefixes: &[&str]| {
-        let one = |prefix: &&str| format!(r#"{{ verb = "{verb}", prefix = "{prefix}" }}"#);
-        prefixes.iter().map(one).collect::<Vec<_>>()
+    let rights = |verb: &str, rights: &[&str]| {
+        let one = |right: &&str| match right.strip_prefix('=') {
+            Some(key) => format!(r#"{{ verb = "{verb}", key = "{key}" }}"#),
+            None => format!(r#"{{ verb = "{verb}", prefix = "{right}" }}"#),
+        };
+        rights.iter().map(one).collect::<Vec<_>>()
     };
     let all = [rights("hold", &who.hold), rights("read", &who.read), rights("check", &who.check)];
     let mut may = all.concat();

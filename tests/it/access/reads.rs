@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tenure::clock::Chance;
 
 use super::{
-    rights::{State, may},
+    rights::{State, may, may_all_of},
     world::{KEYS, OWNERS, RANGES, Session, World, differs},
 };
 use crate::support::{dice::Dice, harness::Reply};
@@ -16,12 +16,16 @@ impl World {
     pub async fn open_session(&mut self, dice: &mut Chance) -> Result<(), String> {
         let owner = OWNERS[dice.index(OWNERS.len())];
         let mut body = json!({ "owner": owner, "ttl_ms": 600_000 });
-        let mut needs = Vec::new();
+        let mut needs = None;
         if let (prefix, Some(pool)) = RANGES[dice.index(RANGES.len())] {
             body["pool"] = pool.into();
-            needs.push(prefix);
+            needs = Some(prefix);
         }
-        let expected = !self.who().hold.is_empty() && self.who().may_acquire(&needs, owner);
+        let expected = !self.who().hold.is_empty()
+            && needs.map_or_else(
+                || self.who().acts_as(owner),
+                |prefix| self.who().may_acquire_under(prefix, owner),
+            );
         let reply = self.ask("POST", "/v1/sessions", &body, &[]).await?;
         let fits = match reply.status {
             201 => expected,
@@ -215,10 +219,10 @@ impl World {
         let pools: Vec<(&str, &str)> = pools.collect();
         let reads = !self.who().read.is_empty();
         for (prefix, pool) in &pools {
-            let is_shown = may(&self.who().read, prefix);
+            let is_shown = may_all_of(&self.who().read, prefix);
             self.gets(&format!("/v1/pools/{pool}"), &[], reads, is_shown).await?;
         }
-        let shown = pools.iter().filter(|(prefix, _)| may(&self.who().read, prefix));
+        let shown = pools.iter().filter(|(prefix, _)| may_all_of(&self.who().read, prefix));
         let expected: Vec<String> = shown.map(|(_, pool)| (*pool).to_owned()).collect();
         let Some((mut found, _)) = self.page("/v1/pools", "pools", "pool").await? else {
             return Ok(());

@@ -173,9 +173,9 @@ impl World {
         let owner = OWNERS[dice.index(OWNERS.len())];
         let mut body = json!({ "owner": owner, "ttl_ms": 600_000, "count": 1 });
         let (one, other) = (dice.index(KEYS.len()), dice.index(KEYS.len()));
-        let (candidates, needs): (Vec<usize>, Vec<&str>) = if one != other && dice.index(2) == 0 {
+        let (candidates, may): (Vec<usize>, bool) = if one != other && dice.index(2) == 0 {
             body["keys"] = json!([KEYS[one], KEYS[other]]);
-            (vec![one, other], vec![KEYS[one], KEYS[other]])
+            (vec![one, other], self.who().may_acquire(&[KEYS[one], KEYS[other]], owner))
         } else {
             let (prefix, pool) = RANGES[dice.index(RANGES.len())];
             match pool {
@@ -183,9 +183,8 @@ impl World {
                 None => body["prefix"] = prefix.into(),
             }
             let found = |at: &usize| self.known[*at] && KEYS[*at].starts_with(prefix);
-            ((0..KEYS.len()).filter(found).collect(), vec![prefix])
+            ((0..KEYS.len()).filter(found).collect(), self.who().may_acquire_under(prefix, owner))
         };
-        let may = self.who().may_acquire(&needs, owner);
         let open = |on: &&usize| self.states[**on].is_open(self.at, owner, false);
         let open: Vec<usize> = candidates.iter().filter(open).copied().collect();
         let is_sure = open.iter().any(|on| matches!(self.states[*on], State::Free));
@@ -220,7 +219,10 @@ impl World {
         };
         let mut rights = self.who().hold.iter().chain(&self.who().read);
         !self.who().hold.is_empty()
-            && !rights.any(|right| right.starts_with(prefix) || prefix.starts_with(right))
+            && !rights.any(|right| {
+                let start = right.strip_prefix('=').unwrap_or(right);
+                start.starts_with(prefix) || prefix.starts_with(right)
+            })
     }
 
     /// A call that shows a lease id: that of the key, or any that anybody was told.

@@ -56,6 +56,10 @@ impl Port {
     }
 
     fn with(certificates: Certificates, more: &[&str]) -> Self {
+        Self::with_env(certificates, more, &[])
+    }
+
+    fn with_env(certificates: Certificates, more: &[&str], env: &[(&str, &str)]) -> Self {
         certificates.replace("tls.pem", "server.pem");
         certificates.replace("tls.key", "server.key");
         let data = tempfile::tempdir().expect("a directory");
@@ -64,7 +68,7 @@ impl Port {
         sets.extend(more.iter().map(|&set| set.to_owned()));
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let mut node =
-            Node::at(any, "the port", &sets, &[]).trusted_by(&certificates.path("ca.pem"));
+            Node::at(any, "the port", &sets, env).trusted_by(&certificates.path("ca.pem"));
         let addr = node.listens().unwrap_or_else(|ended| panic!("it ended: {}", ended.said));
         Self { node, addr, certificates, _data: data }
     }
@@ -284,7 +288,7 @@ async fn a_client_may_prove_who_it_is_and_a_revoked_certificate_proves_nothing()
         let stranger = Arc::new(port.client(Some("stranger"), version));
         assert!(port.calls(&stranger).await.is_err(), "nobody vouches for it");
     }
-    let names = r#"["spiffe://prod/other", "other.example"]"#;
+    let names = r#"uris: ["spiffe://prod/other"], dns: ["Other.Example"]"#;
     assert!(port.node.said().contains(names), "{}", port.node.said());
     // A ticket of before counts no more.
     let revoked = Arc::new(port.client(Some("client"), &TLS13));
@@ -318,6 +322,63 @@ async fn a_client_may_prove_who_it_is_and_a_revoked_certificate_proves_nothing()
     };
     assert!(library("other").nodes().await.is_ok());
     assert!(library("client").nodes().await.is_err());
+}
+
+/// The status that a client with each of these certificates gets, under rights for names in certificates.
+async fn statuses(cert: &str, names: &[&str], env: &[(&str, &str)]) -> Vec<u16> {
+    let certificates = Certificates::make();
+    for (n, names) in names.iter().enumerate() {
+        certificates.issue(&format!("c{n}"), names);
+    }
+    let file = certificates.path("access.toml");
+    let content = format!(
+        "[[principal]]\nname = \"p\"\ncert = [{cert}]\nmay = [{{ verb = \"read\", prefix = \"\" }}]\n"
+    );
+    crate::access::cast::write(&file, &[content]);
+    let more = [
+        format!("server.tls_client_ca={}", certificates.path("ca.pem").display()),
+        format!("auth.file={}", file.display()),
+    ];
+    let port = Port::with_env(certificates, &more.each_ref().map(String::as_str), env);
+    let mut found = Vec::new();
+    for n in 0..names.len() {
+        let client = Arc::new(port.client(Some(&format!("c{n}")), &TLS13));
+        let mut connection = port.calls(&client).await.expect("it is let in");
+        found.push(connection.call("GET", "/v1/leases", &[], b"").await.status);
+    }
+    found
+}
+
+#[tokio::test]
+async fn a_certificate_is_a_principal_by_its_one_uri_or_its_dns_names() {
+    let cert = r#""spiffe://prod/ns/*", "*.pool.example", "Worker.Example""#;
+    let cases = [
+        ("URI:spiffe://prod/ns/a", 200),
+        ("URI:spiffe://prod/nsa", 401),
+        ("URI:spiffe://prod.evil/ns/a", 401),
+        ("URI:spiffe://prod/ns/a,URI:spiffe://other/b", 401),
+        ("URI:spiffe://other/b,URI:spiffe://prod/ns/a", 401),
+        ("URI:spiffe://prod/ns/a,URI:spiffe://prod/ns/b", 401),
+        ("DNS:a.pool.example", 200),
+        ("DNS:A.POOL.EXAMPLE", 200),
+        ("DNS:a.b.pool.example", 401),
+        ("DNS:pool.example", 401),
+        ("DNS:a.pool.example.evil.example", 401),
+        ("DNS:WORKER.example", 200),
+        ("DNS:worker.example.evil.example", 401),
+        ("URI:dns:a.pool.example", 401),
+    ];
+    let found = statuses(cert, &cases.map(|(names, _)| names), &[]).await;
+    for ((names, expected), found) in cases.iter().zip(found) {
+        assert_eq!(found, *expected, "{names}");
+    }
+}
+
+#[tokio::test]
+async fn the_first_of_several_uris_that_counts_is_noticed() {
+    let several = "URI:spiffe://prod/ns/a,URI:spiffe://other/b";
+    let env = [("TENURE_TEST_BROKEN_ACCESS", "SeveralUris")];
+    assert_eq!(statuses(r#""spiffe://prod/ns/*""#, &[several], &env).await, [200]);
 }
 
 #[tokio::test]
