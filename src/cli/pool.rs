@@ -134,8 +134,15 @@ impl Action {
 
 impl PoolArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let pool = context.client.order_pool(&self.action.body()).await?;
-        context.output.record(&pool, &rows(&pool))?;
+        let body = self.action.body();
+        match context.client.order_pool(&body).await? {
+            Some(pool) => context.output.record(&pool, &rows(&pool))?,
+            None => {
+                let told = "the order stands; you may not read the pool".to_owned();
+                let rows = [("pool".to_owned(), shown(&body.pool)), ("order".to_owned(), told)];
+                context.output.record(&serde_json::Map::new(), &rows)?;
+            }
+        }
         Ok(Exit::Done)
     }
 }

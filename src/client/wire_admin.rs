@@ -1,7 +1,22 @@
 //! Orders of administrators, one method for each call of the HTTP API.
 
+use serde::Deserialize;
+
 use super::{Client, ClientError, Drained, Forgot, Pool};
 use crate::api::{DrainBody, FenceSkipBody, ForgetBody, PinBody, PoolOrderBody, RevokeBody};
+
+/// The answer to an order for a pool.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Ordered {
+    Shown(Box<Pool>),
+    /// The caller may order and may not read.
+    Hidden(Hidden),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Hidden {}
 
 impl Client {
     /// Ends a tenure for its holder; `immediately` does not wait for the end of its last promise.
@@ -53,8 +68,11 @@ impl Client {
     ///
     /// # Errors
     /// The server's refusal, or that it cannot be reached.
-    pub async fn order_pool(&self, order: &PoolOrderBody) -> Result<Pool, ClientError> {
-        self.post("admin/pool", order).await
+    pub async fn order_pool(&self, order: &PoolOrderBody) -> Result<Option<Pool>, ClientError> {
+        Ok(match self.post("admin/pool", order).await? {
+            Ordered::Shown(pool) => Some(*pool),
+            Ordered::Hidden(Hidden {}) => None,
+        })
     }
 
     /// Pins a key under a name: its tenures do not expire while it has a pin.

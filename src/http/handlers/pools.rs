@@ -87,7 +87,7 @@ pub async fn plan(
 ///
 /// The order is durable and holds for all nodes. It lasts until the order that ends it, or until its own end.
 #[utoipa::path(post, operation_id = "order_pool", path = "/v1/admin/pool", tag = "admin", request_body = PoolOrderBody, responses(
-    (status = 200, description = "The order is durable. The pool, as this node knows it", body = Pool),
+    (status = 200, description = "The order is durable. The pool, as this node knows it; `{}` if the caller may not read every key of the pool", body = Pool),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 404, description = "`unknown-pool`: no policy names it", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
@@ -103,21 +103,34 @@ pub async fn order(
     let Body(body, bytes) = &body;
     act_at_home(&request, &app, bytes, async |asked| {
         let caller = Caller::of(&request);
-        if !app.manager.pool_names().iter().any(|pool| **pool == *body.pool) {
-            return Err(unknown(&caller, &app, &body.pool));
-        }
-        for prefix in app.manager.prefixes_of_pool(&body.pool) {
-            caller.may_all_of(Verb::Admin, &prefix)?;
-        }
+        may_order(&caller, &app, &body.pool)?;
         let (order, lasts, by) = (order_of(body)?, lasts(body)?, actor(&request));
         let said = (body.reason.as_str(), by.as_str());
         let ordered = app.manager.order_pool(&body.pool, &order, lasts, said, asked).await;
         ordered.map_err(|error| Problem::admin(&error, &app, None))?;
+        if !caller.reads_pool(&app, &body.pool) {
+            return Ok(json(&request, StatusCode::OK, &serde_json::Map::new()));
+        }
         let pool = app.manager.pool(&body.pool).await.map_err(|error| Problem::call(&error))?;
         let pool = pool.ok_or_else(|| unknown(&caller, &app, &body.pool))?;
         Ok(json(&request, StatusCode::OK, &Pool::of(&app, pool)))
     })
     .await
+}
+
+/// Requires the right to order something for every key of a pool. A caller without a part in the pool is refused as if
+/// there were no such pool. Another one is told which prefix it lacks only if it may read the pool.
+fn may_order(caller: &Caller, app: &App, pool: &str) -> Result<(), Problem> {
+    let (prefixes, reads) = (app.manager.prefixes_of_pool(pool), caller.reads_pool(app, pool));
+    let has_part = reads || prefixes.iter().any(|prefix| caller.may_some_of(Verb::Admin, prefix));
+    if !has_part || app.manager.check_pool(pool).is_err() {
+        return Err(unknown(caller, app, pool));
+    }
+    let ordered = prefixes.iter().try_for_each(|prefix| caller.may_all_of(Verb::Admin, prefix));
+    ordered.map_err(|problem| match reads {
+        true => problem,
+        false => caller.refuse(Verb::Admin, &format!("for all keys of the pool {pool:?}")),
+    })
 }
 
 /// How long the order lasts, if it ends by itself.

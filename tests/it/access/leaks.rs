@@ -10,7 +10,7 @@ use crate::{
     nodes::pair::Pair,
     support::{
         clock::{eventually, soon},
-        harness::{Connection, Grant, Reply},
+        harness::{Connection, Grant, Reply, Talk},
     },
 };
 
@@ -67,6 +67,8 @@ async fn fill(url: &str, keys: usize, pool: Option<&str>) -> String {
     let mut session = json!({ "owner": WORKER, "ttl_ms": 600_000 });
     if let Some(pool) = pool {
         session["pool"] = pool.into();
+        session["address"] = "http://canary.example:1".into();
+        session["labels"] = json!({ "zone": "canary-zone" });
     }
     let opened = call_at(url, "secretary", "POST", "/v1/sessions", &session).await;
     assert_eq!(opened.status, 201, "{}", opened.text());
@@ -77,6 +79,8 @@ async fn fill(url: &str, keys: usize, pool: Option<&str>) -> String {
 async fn search_all_answers(url: &str, digest: &str) {
     let about_canaries = |text: String| {
         let text = text.replace(KEY, HELD).replace(SESSION, &format!("{digest}{LEASE}"));
+        let in_body = |pool: &str| format!("\"pool\":\"{pool}\"");
+        let text = text.replace(&in_body(POOL), &in_body(FLOCK));
         text.replace(&format!("/{POOL}"), &format!("/{FLOCK}"))
     };
     for row in rows() {
@@ -158,6 +162,38 @@ async fn pages(url: &str, path: &str, kind: &str, name: &str, mut after: String)
     }
 }
 
+/// Every operation that a stream takes, called for what `blind` may not read.
+async fn search_a_stream(guarded: &Guarded, digest: &str) {
+    let headers = [("Authorization", "Bearer blind")];
+    let mut talk = Talk::open_with(guarded.server.addr, &headers).await.ok().expect("a stream");
+    let document: Value =
+        serde_json::from_str(include_str!("../../../openapi.json")).expect("a document");
+    let mut called = 0;
+    for row in rows() {
+        let operation = &document["paths"][row.path][row.method]["operationId"];
+        let Some(op) = operation.as_str() else { continue };
+        let params = json!({ "key": HELD, "pool": FLOCK, "id": digest });
+        let params: serde_json::Map<String, Value> = params
+            .as_object()
+            .expect("an object")
+            .iter()
+            .filter(|(name, _)| row.path.contains(&format!("{{{name}}}")))
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .collect();
+        let mut body = row.body.clone();
+        for (name, canary) in [("key", HELD), ("prefix", HELD), ("pool", FLOCK)] {
+            if body[name].is_string() {
+                body[name] = canary.into();
+            }
+        }
+        let id = talk.begin_with(op, &params.into(), &body).await;
+        let answer = talk.answer(id).await.to_string();
+        called += 1;
+        hidden_in(&format!("{op} {body} by a stream"), &answer, &[HELD, FLOCK]);
+    }
+    assert!(called > 30, "{called}");
+}
+
 /// A stream of `blind`.
 async fn stream(guarded: &Guarded, query: &str) -> Connection {
     let mut stream = Connection::open(guarded.server.addr).await;
@@ -199,6 +235,7 @@ async fn no_key_outside_the_right_to_read_is_in_any_answer() {
     let problem = by_blind(&url, "POST", "/v1/acquire", &body).await.problem(409, "held");
     assert_eq!(problem["lease"]["owner"], "open-worker");
     search_all_filters(&url, &digest).await;
+    search_a_stream(&guarded, &digest).await;
     search_all_answers(&url, &digest).await;
     call_at(&url, "secretary", "GET", "/v1/leases/canary/1", &Value::Null).await.ok();
 }

@@ -83,6 +83,58 @@ async fn a_pool_of_which_the_caller_has_no_part_is_refused_like_one_that_does_no
 }
 
 #[tokio::test]
+async fn an_order_tells_nothing_of_a_pool_of_which_the_caller_has_no_part() {
+    let cast = [
+        principal("other", r#"{ verb = ["admin", "read"], prefix = "open/" }"#),
+        principal("part", r#"{ verb = "admin", prefix = "vault/guest/" }"#),
+        principal("one", r#"{ verb = "admin", key = "vault/1" }"#),
+        principal("blind", r#"{ verb = "admin", prefix = "vault" }"#),
+        principal("secretary", r#"{ verb = ["hold", "read", "admin"], prefix = "" }"#),
+    ];
+    let guarded = Guarded::configured(&cast, POLICIES, &[]);
+    let member = json!({ "owner": "hidden-owner", "ttl_ms": 60_000, "pool": "vault-pool",
+                         "address": "http://10.9.9.9", "labels": { "zone": "hidden-zone" } });
+    assert_eq!(guarded.post("secretary", "/v1/sessions", &member).await.status, 201);
+    let order = |pool: &str, action: &str| {
+        let mut body = json!({ "pool": pool, "action": action, "reason": "r" });
+        if ["cordon", "uncordon", "move"].contains(&action) {
+            body["owner"] = "hidden-owner".into();
+        }
+        if ["pause", "move", "resume"].contains(&action) {
+            body["key"] = "vault/1".into();
+        }
+        body
+    };
+    let actions = [
+        "freeze",
+        "thaw",
+        "cordon",
+        "uncordon",
+        "pause",
+        "move",
+        "resume",
+        "rebalance",
+        "end-guard",
+    ];
+    for action in actions {
+        let there = guarded.post("other", "/v1/admin/pool", &order("vault-pool", action)).await;
+        let nowhere = guarded.post("other", "/v1/admin/pool", &order("nowhere-at", action)).await;
+        there.problem(404, "unknown-pool");
+        assert_eq!(there.text(), nowhere.text().replace("nowhere-at", "vault-pool"), "{action}");
+        for who in ["part", "one"] {
+            let refused = guarded.post(who, "/v1/admin/pool", &order("vault-pool", action)).await;
+            let detail = refused.problem(403, "forbidden")["detail"].to_string();
+            assert!(detail.contains("for all keys of the pool"), "{detail}");
+            assert!(!refused.text().contains("vault/"), "{detail}");
+        }
+    }
+    let done = guarded.post("blind", "/v1/admin/pool", &order("vault-pool", "freeze")).await;
+    assert_eq!(done.ok(), json!({}));
+    let seen = guarded.post("secretary", "/v1/admin/pool", &order("vault-pool", "thaw")).await.ok();
+    assert_eq!(seen["members"][0]["owner"], "hidden-owner");
+}
+
+#[tokio::test]
 async fn who_forgets_keys_that_it_may_not_read_is_told_none_of_them() {
     const KEYS: usize = 10_300;
     let guarded = Guarded::configured(&cast(), POLICIES, &[]);
