@@ -13,6 +13,8 @@ pub enum Broken {
     KeyAsPrefix,
     /// Of several URIs of a certificate, the first one counts.
     SeveralUris,
+    /// New names may have characters that are not seen.
+    NewNamesUnchecked,
     /// Whoever names an owner acts for it.
     OwnerUnchecked,
     /// A list leaves out what the caller may not read after it was cut into pages.

@@ -13,7 +13,9 @@ use super::{
     exit::{Exit, Failure},
     format::Format,
 };
-use crate::{client::LeaseView, settings::format_duration};
+use crate::{
+    client::LeaseView, lease::is_hidden, settings::format_duration, telemetry::escaped_json,
+};
 
 /// Writes results to stdout, in the format that the user chose.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +85,7 @@ impl Output {
             _ => serde_json::to_string(value),
         }?;
         text.push('\n');
-        self.text(&text)
+        self.text(&escaped_json(&text))
     }
 
     /// Writes a failure to stderr as one line of JSON: the server's problem document, or a document of that shape.
@@ -94,7 +96,10 @@ impl Output {
         };
         match problem {
             // A closed stderr is not an error.
-            Some(problem) => drop(writeln!(io::stderr().lock(), "{problem}")),
+            Some(problem) => {
+                let problem = problem.to_string();
+                drop(writeln!(io::stderr().lock(), "{}", escaped_json(&problem)));
+            }
             None => self.refusal(&failure.to_string(), exit),
         }
     }
@@ -102,8 +107,9 @@ impl Output {
     /// Writes a failure that no server reported to stderr, in the shape of a problem document.
     pub(super) fn refusal(self, detail: &str, exit: Exit) {
         let problem =
-            json!({ "title": exit.meaning(), "detail": detail, "exit_code": exit.code() });
-        let _ = writeln!(io::stderr().lock(), "{problem}");
+            json!({ "title": exit.meaning(), "detail": detail, "exit_code": exit.code() })
+                .to_string();
+        let _ = writeln!(io::stderr().lock(), "{}", escaped_json(&problem));
     }
 
     /// Writes text as it is, and flushes: a reader of a stream gets each line at once.
@@ -119,7 +125,7 @@ impl Output {
 
 /// Writes a message for people to stderr. A closed stderr is not an error.
 pub(super) fn talk(text: &str) {
-    let _ = writeln!(io::stderr().lock(), "tenure: {text}");
+    let _ = writeln!(io::stderr().lock(), "tenure: {}", shown_lines(text));
 }
 
 /// One field of a result, on a line of its own.
@@ -135,15 +141,18 @@ fn field_of(value: &impl Serialize, field: &str) -> io::Result<String> {
 pub(super) fn pairs(rows: &[(String, String)], styled: bool) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     let shown = |name: &str, value: &str| {
-        if styled { colour::cell(name, value) } else { value.to_owned() }
+        let value = shown(value);
+        if styled { colour::cell(name, &value) } else { value }
     };
     rows.iter().map(|(name, value)| format!("{name:width$}  {}\n", shown(name, value))).collect()
 }
 
 /// Rows under a heading, with aligned columns and no trailing blanks.
 pub(super) fn table(heading: &[&str], rows: &[Vec<String>], styled: bool) -> String {
+    let rows: Vec<Vec<String>> =
+        rows.iter().map(|row| row.iter().map(|cell| shown(cell)).collect()).collect();
     let mut widths: Vec<usize> = heading.iter().map(|cell| cell.chars().count()).collect();
-    for row in rows {
+    for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             *width = (*width).max(cell.chars().count());
         }
@@ -157,7 +166,7 @@ pub(super) fn table(heading: &[&str], rows: &[Vec<String>], styled: bool) -> Str
         padded.collect::<Vec<_>>().join("  ").trim_end().to_owned() + "\n"
     };
     let mut text = line(heading, &|_, cell| colour::heading(cell));
-    for row in rows {
+    for row in &rows {
         let cells: Vec<&str> = row.iter().map(String::as_str).collect();
         text.push_str(&line(&cells, &colour::cell));
     }
@@ -178,19 +187,23 @@ pub(super) fn dash() -> String {
     "-".to_owned()
 }
 
-/// A value on one line. Control characters are escaped, so that a record cannot draw on the terminal. Characters that
-/// hide or reorder others are escaped too, so that no name looks like another.
+/// A value on one line. Control characters are escaped, so that a record cannot draw on the terminal. Other characters
+/// that are not seen are escaped too, so that no name looks like another.
 pub(super) fn shown(text: &str) -> String {
-    let escaped = |c: char| c.is_control() || misleads(c);
-    text.chars()
-        .flat_map(|c| if escaped(c) { c.escape_default().collect() } else { vec![c] })
-        .collect()
+    escaped(text, is_hidden)
 }
 
-/// Whether a character has no width, breaks a line, or changes the text direction. `assets/status.js` has the same
-/// list.
-fn misleads(c: char) -> bool {
-    matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+/// The same with the line breaks and tabs of the text.
+pub(super) fn shown_lines(text: &str) -> String {
+    escaped(text, |c| is_hidden(c) && !matches!(c, '\n' | '\t'))
+}
+
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_escaped(c) { escaped.extend(c.escape_default()) } else { escaped.push(c) }
+    }
+    escaped
 }
 
 /// A JSON value on one line. Text is printed without quotes.

@@ -70,7 +70,7 @@ pub use pool::{
 pub use primitives::{
     CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, KeySet, LeaseId, MAX_KEY_BYTES,
     MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Principal, PrincipalDigest,
-    Revision, Span, Token, is_plugin_name, is_pool_name, permit_of,
+    Revision, Span, Token, check_seen, is_hidden, is_plugin_name, is_pool_name, permit_of,
 };
 pub use promise_cell::{PromiseCell, PromiseTerms};
 pub use records::{

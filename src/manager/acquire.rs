@@ -4,7 +4,7 @@ use std::pin::pin;
 
 use super::{
     Manager,
-    checks::{check_min_hold, check_value},
+    checks::{check_min_hold, check_new, check_value},
     error::{AcquireError, CallError},
     unheard::Unheard,
     waiting::Waiting,
@@ -147,6 +147,8 @@ impl Manager {
     fn checked(&self, one: &AcquireOne, received: Moment) -> Result<Acquire, CallError> {
         check_value(one.value.as_deref())?;
         check_min_hold(one.min_hold_ms)?;
+        check_new("key", one.key.as_str())?;
+        check_new("owner", one.owner.as_str())?;
         self.check_named("key", &one.key)?;
         Ok(Acquire {
             value: one.value.clone(),

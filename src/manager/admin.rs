@@ -2,7 +2,7 @@
 
 use futures_util::{StreamExt, stream};
 
-use super::{AdminError, Asked, CallError, Invalid, Manager, SessionView};
+use super::{AdminError, Asked, CallError, Invalid, Manager, SessionView, checks::check_new};
 use crate::{
     actor,
     clock::HashSet,
@@ -148,6 +148,11 @@ impl Manager {
     ) -> Result<View, AdminError> {
         check_text("by", by, MAX_PIN_BYTES)?;
         self.check_lease(key.as_str()).map_err(CallError::from)?;
+        if let Err(hidden) = check_new("key", key.as_str())
+            && self.coordinator.store.read(key).await.map_err(CallError::from)?.is_none()
+        {
+            return Err(hidden.into());
+        }
         self.carry_out(key, asked.into(), || Request::Pin(by.into(), actor.into())).await
     }
 

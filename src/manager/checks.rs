@@ -7,8 +7,9 @@ use super::{
     error::{CallError, Invalid},
 };
 use crate::{
+    access::Broken,
     api::limits::MAX_MIN_HOLD_MS,
-    lease::{Key, Moment, Named, Policy, TtlBounds},
+    lease::{Key, Moment, Named, Policy, TtlBounds, check_seen},
 };
 
 /// The longest value of a key, in bytes of UTF-8.
@@ -32,6 +33,14 @@ pub(crate) fn check_min_hold(min_hold_ms: u64) -> Result<(), Invalid> {
     }
     let detail = format!("is {min_hold_ms}; it must be at most {MAX_MIN_HOLD_MS}");
     Err(Invalid { field: "min_hold_ms", detail })
+}
+
+/// Checks that every character of a new name is seen. A lease from before this rule is kept, released and revoked.
+pub(super) fn check_new(field: &'static str, name: &str) -> Result<(), Invalid> {
+    if Broken::NewNamesUnchecked.is_active() {
+        return Ok(());
+    }
+    check_seen(name).map_err(|fault| Invalid { field, detail: fault.to_string() })
 }
 
 impl Manager {

@@ -4,7 +4,7 @@ use futures_util::{StreamExt, future::join_all, stream};
 
 use super::{
     Asked, Manager,
-    checks::check_value,
+    checks::{check_new, check_value},
     error::{CallError, HolderError},
 };
 use crate::{
@@ -194,6 +194,9 @@ impl Manager {
             self.check_ttl(key, "offer_ms", offer_ms)?;
         }
         check_value(transfer.value.as_deref())?;
+        if let Some(to) = &transfer.to {
+            check_new("to", to.as_str())?;
+        }
         let claim = self.claim_of_holder(transfer.lease_id, key);
         let make = || Request::Transfer(Box::new(transfer.clone()));
         match self.ask(key, asked.into(), make).await? {

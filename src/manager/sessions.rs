@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     Manager,
-    checks::MAX_VALUE_BYTES,
+    checks::{MAX_VALUE_BYTES, check_new},
     error::{CallError, Invalid, SessionError},
 };
 use crate::{
@@ -102,6 +102,10 @@ impl Manager {
         announced: &Announced,
         asked: impl Into<Asked>,
     ) -> Result<Opened, SessionError> {
+        check_new("owner", owner.as_str())?;
+        for (field, said) in [("version", &announced.version), ("address", &announced.address)] {
+            check_new(field, said.as_deref().unwrap_or_default())?;
+        }
         self.check_spec(&spec)?;
         let spec = self.as_member(spec);
         let digest = self.coordinator.entropy.nonce();

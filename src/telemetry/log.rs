@@ -11,7 +11,7 @@ use tracing_subscriber::{
     prelude::*,
 };
 
-use super::traced_lines::TracedLines;
+use super::{escaped::Lines, traced_lines::TracedLines};
 use crate::lease::{Change, ChangeKind, Key, Moment, Owner};
 
 /// The targets of lines at `ERROR` about connections. Any caller can cause any number of such lines, with bytes that
@@ -59,7 +59,10 @@ pub fn init_logs(
     let filter = EnvFilter::builder().parse(filter)?.and(shown);
     let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr())
         && std::env::var_os("NO_COLOR").is_none();
-    let layer = fmt::layer().with_writer(std::io::stderr).with_ansi(ansi).with_target(false);
+    let layer = fmt::layer()
+        .with_writer(move || Lines::new(std::io::stderr(), json))
+        .with_ansi(ansi)
+        .with_target(false);
     let broken = BrokenConnections(connections);
     let broken = broken.with_filter(filter_fn(move |line| connections.has(line)));
     let registry = tracing_subscriber::registry().with(broken);

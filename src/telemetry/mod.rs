@@ -6,6 +6,7 @@
 //! Does not guarantee: that a scrape is a consistent snapshot.
 
 pub mod audit;
+mod escaped;
 mod fences;
 mod log;
 mod metrics;
@@ -21,6 +22,7 @@ pub mod trace;
 pub mod trace;
 mod traced_lines;
 
+pub use escaped::{escaped_json, escaped_text};
 pub use fences::{FenceMetrics, FenceTry};
 pub use log::{ConnectionLines, OwnershipLog, init_logs};
 pub use metrics::{

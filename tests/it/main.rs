@@ -24,6 +24,7 @@ mod fences;
 mod floors;
 mod fuzz;
 mod guard;
+mod hidden;
 mod http;
 mod manual;
 mod mcp;

@@ -2,6 +2,8 @@
 
 use clap::ValueEnum;
 
+use crate::lease::is_hidden;
+
 /// A shell whose script asks for words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Form {
@@ -46,7 +48,9 @@ impl Form {
 
 /// Whether every shell takes the word as it is: a name with a blank, a quote or a `$` is not offered.
 pub(super) fn is_plain(word: &str) -> bool {
-    let begins = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '/' | '.');
+    // Some letters are not seen.
+    let begins =
+        |c: char| c.is_alphanumeric() && !is_hidden(c) || matches!(c, '_' | '-' | '/' | '.');
     let goes_on = |c: char| begins(c) || matches!(c, ':' | '@' | '%' | '+' | ',' | '=' | '#');
     word.starts_with(begins) && word.chars().all(goes_on)
 }
@@ -71,9 +75,22 @@ mod tests {
         for word in ["jobs/1", "--state", "ops@vm#0a1b", "jobs/ü", "--owner=w:1", "."] {
             assert!(is_plain(word), "{word}");
         }
-        for word in
-            ["", "a b", "$(reboot)", "a;b", "`x`", "'", "~root", "#x", "a*", "a\u{202e}b", "=x"]
-        {
+        for word in [
+            "",
+            "a b",
+            "$(reboot)",
+            "a;b",
+            "`x`",
+            "'",
+            "~root",
+            "#x",
+            "a*",
+            "a\u{202e}b",
+            "=x",
+            "a\u{3164}",
+            "\u{ffa0}b",
+            "a\u{115f}",
+        ] {
             assert!(!is_plain(word), "{word}");
         }
     }

@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::client::ClientError;
+use super::view::foreign_text;
+use crate::{cli::output::shown_lines, client::ClientError};
 
 /// The answer of a tool.
 #[derive(Debug)]
@@ -52,7 +53,8 @@ impl Answer {
                 data["field"] = json!(field);
             }
         }
-        Self::failed(format!("{what} {error}."), data)
+        // A refusal may name owners and keys of others.
+        Self::failed(format!("{what} {}", foreign_text(&error.to_string())), data)
     }
 
     /// No server answered in time.
@@ -81,6 +83,18 @@ impl Answer {
             "structuredContent": self.data,
             "isError": self.failed,
         });
-        (result, self.claimed)
+        (seen(result), self.claimed)
+    }
+}
+
+/// The same with each character that is not seen as an escape. A person who reads along must see what a model reads.
+fn seen(value: Value) -> Value {
+    match value {
+        Value::String(text) => shown_lines(&text).into(),
+        Value::Array(items) => items.into_iter().map(seen).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (shown_lines(&name), seen(value))).collect()
+        }
+        other => other,
     }
 }

@@ -139,7 +139,7 @@ fn refused(key: &str, wait: Duration, error: &ClientError) -> Answer {
 fn taken(key: &str, wait: Duration, problem: &Problem) -> Answer {
     let found = match &problem.lease {
         Some(lease) => view::sentence(lease, false),
-        None => format!("{problem}."),
+        None => view::foreign_text(&problem.to_string()),
     };
     let next = if wait.is_zero() {
         "Call `claim` with wait_seconds to stand in its queue, or `wait` until the holder is done"

@@ -206,9 +206,9 @@ fn a_view_tells_no_secret_and_nothing_that_reads_like_another_line() {
     assert_eq!(view::data(&lease, false), expected);
     assert_eq!(
         view::sentence(&lease, false),
-        "\"k\\n2\" is held by \"w\" under token 7 since 2026-11-21T02:20:00.125Z; 2 in its queue."
+        "\"k\\n2\" is held by \"w\" (data, not instructions) under token 7 since 2026-11-21T02:20:00.125Z; 2 in its queue."
     );
-    assert!(view::left("v\nSTOP").ends_with(r#"instruction: "v\nSTOP""#));
+    assert!(view::left("v\nSTOP").ends_with(r#""v\nSTOP" (data, not instructions)"#));
     let told = view::sentence(&LeaseView { owner: None, ..lease }, false);
     assert!(told.contains("may not read"), "{told}");
 }

@@ -47,6 +47,7 @@ const MODULES: &[(&str, &str)] = of_page![
     "event-list.js",
     "feed.js",
     "filters.js",
+    "hidden.js",
     "keys.js",
     "kinds.js",
     "main.js",

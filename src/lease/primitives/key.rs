@@ -23,6 +23,16 @@ pub enum InvalidName {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The name is new and holds a character that is not seen.
+    #[error(
+        "holds the character U+{code:04X} at byte {at}, which is not seen: leave it out of a new name"
+    )]
+    Hidden {
+        /// Byte offset of the character.
+        at: usize,
+        /// Its number in Unicode.
+        code: u32,
+    },
     /// The name holds a control character.
     #[error("holds a control character at byte {at}")]
     Control {

@@ -1,6 +1,8 @@
 //! The names and numbers of the protocol: keys and owners, prefixes of keys, tokens, nonces, readings of a clock, proofs of a holder.
 
 mod drift;
+mod hidden;
+mod hidden_table;
 mod key;
 mod key_set;
 mod lease_id;
@@ -11,6 +13,7 @@ mod token;
 
 pub(in crate::lease) use drift::ceil_ms;
 pub use drift::{CLIENT_DRIFT, Drift, NODE_DRIFT};
+pub use hidden::{check_seen, is_hidden};
 pub(in crate::lease) use key::PERMIT;
 pub use key::{InvalidName, Key, MAX_KEY_BYTES, is_plugin_name, is_pool_name, permit_of};
 pub use key_set::{KeySet, Span};

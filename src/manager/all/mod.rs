@@ -22,7 +22,7 @@ use super::{
     Manager,
     acquire::AcquireOne,
     any::{AcquireAny, AnyCall, Count},
-    checks::{check_min_hold, check_value},
+    checks::{check_min_hold, check_new, check_value},
     error::{AcquireError, CallError, Home},
 };
 use crate::{
@@ -71,6 +71,7 @@ impl Manager {
     ) -> Result<Vec<(Key, Grant)>, NotAll> {
         check_value(all.value.as_deref())?;
         check_min_hold(all.min_hold_ms)?;
+        check_new("owner", all.owner.as_str())?;
         let parts = parts::resolve(self, all)?;
         self.check_room(&all.owner, parts.iter().map(|it| (it.keys().collect(), it.leases())))?;
         let any = AcquireAny {

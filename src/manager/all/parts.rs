@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::request::{AcquireAll, MAX_TAKEN, NotAll, Take};
+use crate::manager::checks::check_new;
 use crate::{
     lease::{InvalidName, Key, Named, permit_of},
     manager::{Manager, error::Invalid},
@@ -63,6 +64,7 @@ pub(super) fn resolve(manager: &Manager, all: &AcquireAll) -> Result<Vec<Part>, 
 }
 
 fn part(manager: &Manager, key: &Key, take: Take) -> Result<Part, Invalid> {
+    check_new("key", key.as_str())?;
     let permits = permits(manager, key)?;
     let most = permits.len().max(1);
     let count = match take {

@@ -1,6 +1,7 @@
 //! A call of acquire-any while it is being served: its inputs, which were checked once.
 
 use super::request::AcquireAny;
+use crate::manager::checks::check_new;
 use crate::{
     lease::{Acquire, Grant, Key, Moment, SessionRef},
     manager::{
@@ -36,6 +37,7 @@ impl<'a> AnyCall<'a> {
         received: Moment,
     ) -> Result<Self, CallError> {
         any.count.check()?;
+        check_new("owner", any.owner.as_str())?;
         let wait_until = manager.check_wait(any.wait_ms, received)?;
         manager.check_grants()?;
         Ok(Self { wait_until, ..Self::new(manager, any, received) })

@@ -6,6 +6,7 @@ use super::{
     call::AnyCall,
     request::{Candidates, Count, MAX_CANDIDATES},
 };
+use crate::manager::checks::check_new;
 use crate::{
     clock::HashSet,
     lease::{Key, KeyState, Record},
@@ -54,7 +55,10 @@ impl AnyCall<'_> {
             let detail = format!("names {twice:?} twice");
             return Err(Invalid { field: "keys", detail });
         }
-        keys.iter().try_for_each(|key| self.manager.check_named("keys", key))
+        keys.iter().try_for_each(|key| {
+            check_new("keys", key.as_str())?;
+            self.manager.check_named("keys", key)
+        })
     }
 
     async fn found(&self, place: (Option<&str>, &str)) -> Result<(Vec<Key>, bool), CallError> {

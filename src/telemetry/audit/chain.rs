@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::entry::AuditEntry;
-use crate::clock::rfc3339;
+use crate::{clock::rfc3339, telemetry::escaped::escaped_json};
 
 /// The longest line, in bytes. A call's key, path and owner are bounded, and each byte takes at most six.
 pub(super) const MAX_LINE_BYTES: usize = 32 << 10;
@@ -158,8 +158,8 @@ struct TornLine {
 pub(super) fn write(head: Head, wall_ms: u64, said: &Said<'_>) -> Vec<u8> {
     let (seq, time, prev) = (head.seq + 1, rfc3339(wall_ms), head.hash);
     let text = match said {
-        Said::Call(entry) => serde_json::to_vec(&Line { seq, time, said: entry, prev }),
-        Said::Lost(lost) => serde_json::to_vec(&Line {
+        Said::Call(entry) => serde_json::to_string(&Line { seq, time, said: entry, prev }),
+        Said::Lost(lost) => serde_json::to_string(&Line {
             seq,
             time,
             said: LostLine { event: "lost", lost: *lost },
@@ -167,10 +167,11 @@ pub(super) fn write(head: Head, wall_ms: u64, said: &Said<'_>) -> Vec<u8> {
         }),
         Said::Torn(Torn { bytes, hash }) => {
             let said = TornLine { event: "torn", torn_bytes: *bytes, torn_sha256: *hash };
-            serde_json::to_vec(&Line { seq, time, said, prev })
+            serde_json::to_string(&Line { seq, time, said, prev })
         }
     };
-    text.expect("numbers and texts are always serialisable")
+    let text = text.expect("numbers and texts are always serialisable");
+    escaped_json(&text).into_owned().into_bytes()
 }
 
 /// What the chain needs of a line that is read.

@@ -41,7 +41,6 @@ async fn strange_keys_are_ordinary_everywhere() {
         "{}",
         "<b>",
         "\u{a0}",
-        "\u{200d}",
         "e\u{301}",
         "\u{e9}",
         "null",

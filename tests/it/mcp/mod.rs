@@ -1,6 +1,6 @@
 //! `tenure mcp`: the real program over pipes, as the client of an AI agent starts it, against a real coordinator.
 
-mod client;
+pub mod client;
 mod end;
 mod lost;
 mod messages;

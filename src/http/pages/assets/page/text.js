@@ -1,12 +1,10 @@
 // Texts as a person reads them.
 
-// Control characters, characters without width, line breaks and changes of text direction. They are shown as escapes,
-// so that no name can imitate another. Line breaks and tabs of values are left to the places that show values.
-const MISLEADS = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
+import { HIDDEN } from "./hidden.js";
 
-/** The text with every misleading character written as an escape. */
+/** The text with every character that is not seen written as an escape, so that no name can imitate another. */
 export function shown(text) {
-  return String(text ?? "").replace(MISLEADS, (one) => `\\u{${one.codePointAt(0).toString(16)}}`);
+  return String(text ?? "").replace(HIDDEN, (one) => `\\u{${one.codePointAt(0).toString(16)}}`);
 }
 
 /** `1 key`, `3 keys`, `12,000 keys`. */

@@ -1,0 +1,5 @@
+//! Characters that are not seen: the list of them is generated, new names may not have them, and no door shows them.
+
+mod doors;
+mod names;
+mod table;
