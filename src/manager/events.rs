@@ -6,6 +6,7 @@ use super::Manager;
 use crate::{
     actor::{Subscriber, TooManySubscribers},
     store::{Committed, History, Position, StoreError},
+    telemetry::settle_lines,
 };
 
 impl Manager {
@@ -43,6 +44,7 @@ impl Manager {
     /// Writes the line that says how many lines the ownership log left out, if it is due.
     pub(crate) fn settle_ownership_log(&self) {
         self.coordinator.ownership_log.settle(self.now());
+        settle_lines(self.now());
     }
 
     /// The position of the latest ownership change.

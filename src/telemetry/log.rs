@@ -11,7 +11,7 @@ use tracing_subscriber::{
     prelude::*,
 };
 
-use super::{escaped::Lines, traced_lines::TracedLines};
+use super::{escaped::Lines, line_limit::Limited, traced_lines::TracedLines};
 use crate::lease::{Change, ChangeKind, Key, Moment, Owner};
 
 /// The targets of lines at `ERROR` about connections. Any caller can cause any number of such lines, with bytes that
@@ -56,7 +56,7 @@ pub fn init_logs(
     let verbose =
         targets.is_ok_and(|targets| targets.would_enable(connections.broken, &Level::DEBUG));
     let shown = filter_fn(move |line| verbose || !connections.has(line));
-    let filter = EnvFilter::builder().parse(filter)?.and(shown);
+    let filter = EnvFilter::builder().parse(filter)?.and(shown).and(Limited);
     let ansi = std::io::IsTerminal::is_terminal(&std::io::stderr())
         && std::env::var_os("NO_COLOR").is_none();
     let layer = fmt::layer()

@@ -8,6 +8,7 @@
 pub mod audit;
 mod escaped;
 mod fences;
+mod line_limit;
 mod log;
 mod metrics;
 mod notifications;
@@ -24,6 +25,7 @@ mod traced_lines;
 
 pub use escaped::{escaped_json, escaped_text};
 pub use fences::{FenceMetrics, FenceTry};
+pub use line_limit::settle_lines;
 pub use log::{ConnectionLines, OwnershipLog, init_logs};
 pub use metrics::{
     AcquireOutcome, CasOutcome, DroppedSpan, Handshake, HeartbeatOutcome, LimitKind, Metrics,

@@ -49,6 +49,35 @@ async fn a_plugin_that_fails_is_told_again_until_it_confirms() {
 }
 
 #[tokio::test]
+async fn a_plugin_that_fails_for_many_keys_does_not_fill_the_log() {
+    let dir = tempfile::tempdir().expect("a directory");
+    std::fs::write(dir.path().join("hook.fail"), "").expect("a file");
+    let server = Server::configured(&recorder(dir.path(), "hook", "on = [\"granted\"]"));
+    until_notifying(&server, "hook").await;
+    for n in 0..40 {
+        server.acquire(&format!("k{n}"), "w", 600_000).await;
+    }
+    // From now on all of them are in one page of changes, and are told at once.
+    let server = server.kill().restart();
+    let began = std::time::Instant::now();
+    let failed = "tenure_notification_duration_seconds_count{plugin=\"hook\",outcome=\"failed\"}";
+    eventually("it failed often", async || server.metric(failed).await > 60.0).await;
+    eventually("it is said how many lines were left out", async || {
+        server
+            .said()
+            .lines()
+            .any(|line| line.contains("lines left out, which say") && line.contains("hook"))
+    })
+    .await;
+    let said = server.said();
+    let is_full =
+        |line: &&str| line.contains("a notification failed") && line.contains("exit status 7");
+    let full = said.lines().filter(is_full).count();
+    let most = 5 + usize::try_from(began.elapsed().as_secs() / 10).expect("a number");
+    assert!((1..=most).contains(&full), "{full} lines, and at most {most}: {said}");
+}
+
+#[tokio::test]
 async fn a_plugin_that_missed_what_is_no_longer_kept_is_told_a_reset() {
     let dir = tempfile::tempdir().expect("a directory");
     let small = "[store.embedded]\nsegment_size = \"64KiB\"\nmin_log_size = \"64KiB\"\n";
