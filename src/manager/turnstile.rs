@@ -28,17 +28,28 @@ impl Default for Turnstiles {
 
 /// A turn at a key. Later calls wait until it is dropped.
 pub struct Turn<'a> {
-    _place: Place<'a>,
-    _turn: OwnedRwLockWriteGuard<()>,
+    _place: Place<'a, OwnedRwLockWriteGuard<()>>,
 }
 
-/// Removes the turns of a key when nobody needs them any more.
-struct Place<'a>(&'a Turnstiles, &'a Key);
+/// What a call has of the turns of a key: the lock, or a guard of it. Its drop removes the turns that no other call
+/// has or waits for. The drop of an owned guard gives back a reference to the lock, so the references are counted only
+/// after it.
+struct Place<'a, T> {
+    turnstiles: &'a Turnstiles,
+    key: &'a Key,
+    has: Option<T>,
+}
 
-impl Drop for Place<'_> {
+impl<'a, T> Place<'a, T> {
+    fn new(turnstiles: &'a Turnstiles, key: &'a Key, has: T) -> Self {
+        Self { turnstiles, key, has: Some(has) }
+    }
+}
+
+impl<T> Drop for Place<'_, T> {
     fn drop(&mut self) {
-        let Self(Turnstiles(turns), key) = self;
-        turns.remove_if(*key, |_, turn| Arc::strong_count(turn) == 1);
+        drop(self.has.take());
+        self.turnstiles.0.remove_if(self.key, |_, turn| Arc::strong_count(turn) == 1);
     }
 }
 
@@ -49,25 +60,26 @@ impl Turnstiles {
         // The reference into the map must not be held during the wait.
         let turn = self.0.get(key).map(|turn| Arc::clone(&turn));
         let Some(turn) = turn else { return true };
-        let _place = Place(self, key);
-        let passed = match turn.try_read() {
+        let place = Place::new(self, key, Arc::clone(&turn));
+        // The place keeps the only reference of this call.
+        drop(turn);
+        let Some(turn) = &place.has else { return true };
+        match turn.try_read() {
             Ok(_) => true,
             Err(_) => timeout(patience, turn.read()).await.is_ok(),
-        };
-        drop(turn);
-        passed
+        }
     }
 
     /// A turn, unless it does not come within this time.
     pub async fn turn<'a>(&'a self, key: &'a Key, patience: Duration) -> Option<Turn<'a>> {
         let turn = self.0.entry(key.clone()).or_default().clone();
-        let place = Place(self, key);
-        let had = match Arc::clone(&turn).try_write_owned() {
+        let place = Place::new(self, key, turn);
+        let turn = place.has.as_ref()?;
+        let had = match Arc::clone(turn).try_write_owned() {
             Ok(had) => Some(had),
-            Err(_) => timeout(patience, Arc::clone(&turn).write_owned()).await.ok(),
+            Err(_) => timeout(patience, Arc::clone(turn).write_owned()).await.ok(),
         };
-        drop(turn);
-        had.map(|turn| Turn { _turn: turn, _place: place })
+        had.map(|turn| Turn { _place: Place::new(self, key, turn) })
     }
 
     #[cfg(test)]
@@ -108,6 +120,51 @@ mod tests {
         };
         tokio::join!(second, third, async { drop(turn) });
         assert_eq!(*order.lock().unwrap(), ["the second turn ends", "the third call passes"]);
+        assert_eq!(turnstiles.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_ends_last_leaves_nothing_behind() {
+        let (turnstiles, key) = (Turnstiles::default(), Key::new("k").unwrap());
+        for _ in 0..2 {
+            drop(turnstiles.turn(&key, NO_TIME).await.expect("a turn"));
+            assert_eq!(turnstiles.len(), 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_hangs_up_or_waits_in_vain_leaves_nothing_behind() {
+        let (turnstiles, key) = (Turnstiles::default(), Key::new("k").unwrap());
+        let second = Duration::from_secs(1);
+        // Each of these calls ends after the turn that it waits for, or before it.
+        for turn_first in [true, false] {
+            let turn = turnstiles.turn(&key, NO_TIME).await.expect("the first turn");
+            let mut waiting = Box::pin(turnstiles.turn(&key, LONG));
+            let mut passing = Box::pin(turnstiles.pass(&key, LONG));
+            assert!(timeout(second, &mut waiting).await.is_err());
+            assert!(timeout(second, &mut passing).await.is_err());
+            if turn_first {
+                drop(turn);
+                drop((waiting, passing));
+            } else {
+                drop((waiting, passing));
+                assert!(turnstiles.turn(&key, second).await.is_none());
+                assert!(!turnstiles.pass(&key, second).await);
+                assert_eq!(turnstiles.len(), 1, "the first turn goes on");
+                drop(turn);
+            }
+            assert_eq!(turnstiles.len(), 0);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_turn_that_is_handed_on_stays() {
+        let (turnstiles, key) = (Turnstiles::default(), Key::new("k").unwrap());
+        let first = turnstiles.turn(&key, NO_TIME).await.expect("the first turn");
+        let (second, ()) = tokio::join!(turnstiles.turn(&key, LONG), async { drop(first) });
+        let second = second.expect("the second turn");
+        assert!(!turnstiles.pass(&key, NO_TIME).await, "the second turn still holds up calls");
+        drop(second);
         assert_eq!(turnstiles.len(), 0);
     }
 }
