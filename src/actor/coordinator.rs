@@ -20,7 +20,7 @@ use super::{
     quotas::{self, Quotas},
     runtime::{
         bus::Bus, cells::CellEntry, followers::Followers, inbox::Inbox, outcomes::Outcomes,
-        registry::Registry, stuck::Stuck, traced_changes::TracedChanges,
+        registry::Registry, stuck::Stuck, traced_changes::TracedChanges, watch,
     },
     sessions::{SessionService, Sessions},
 };
@@ -44,6 +44,8 @@ pub struct Coordinator {
     pub plugins: Plugins,
     /// What principals with a limit have.
     pub quotas: Arc<Quotas>,
+    /// Changes with the policies.
+    policy_changes: watch::Sender<()>,
     /// What plugins are notified of.
     subscriptions: ArcSwap<Vec<Subscription>>,
     pub bus: Bus,
@@ -117,6 +119,7 @@ impl Coordinator {
             sessions,
             plugins,
             quotas: Arc::default(),
+            policy_changes: watch::Sender::new(()),
             subscriptions: ArcSwap::from_pointee(subscriptions),
             bus,
             followers: Arc::default(),
@@ -125,11 +128,22 @@ impl Coordinator {
     }
 
     /// Puts other policies into effect. Held leases continue unchanged: the new policies apply from their next grant,
-    /// change of ttl, or end.
+    /// change of ttl, or end. Calls that wait go on under the new policies.
     pub fn set_policies(&self, policies: Arc<Policies>) {
         self.put_policies(policies);
         self.registry.tell_all(|| Mail::Nudge);
         self.pools.missed_changes();
+        self.policy_changes.send_replace(());
+    }
+
+    /// How often the policies were replaced.
+    pub fn policy_version(&self) -> u64 {
+        self.policy_table().version()
+    }
+
+    /// Changes with the policies, after they are in effect.
+    pub fn policy_changes(&self) -> watch::Receiver<()> {
+        self.policy_changes.subscribe()
     }
 
     /// From now on, what principals with a limit have is read from the store when it is not known.

@@ -52,8 +52,8 @@ pub use labels::{
 };
 pub use message::{
     Acquire, Alarm, Answer, AskHandover, Call, Caller, Effect, Effects, Elsewhere, FenceReport,
-    FenceResult, FenceRun, Grant, Heartbeat, Input, Loaded, Lost, ReadFor, Refusal, Release,
-    Request, Revoke, SessionOver, Settled, StoreError, Transfer, View, WriteEffect,
+    FenceResult, FenceRun, GiveBack, Grant, Heartbeat, Input, Loaded, Lost, ReadFor, Refusal,
+    Release, Request, Revoke, SessionOver, Settled, StoreError, Transfer, View, WriteEffect,
 };
 pub use place_rule::{LabelRule, MAX_LABEL_RULES, PlaceRule};
 pub use policy::{

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     actor::Asked,
     lease::{
-        Acquire, Answer, ChangeKind, Grant, Key, Moment, Owner, Refusal, Request, SessionId,
+        Acquire, Answer, ChangeKind, Grant, Key, Moment, Named, Owner, Refusal, Request, SessionId,
         SessionRef,
     },
     telemetry::AcquireOutcome,
@@ -63,7 +63,8 @@ impl AcquireOne {
 }
 
 impl Manager {
-    /// Acquires a key that is a lease. [`Self::acquire_permit`] acquires one that has permits. `asked` says when the
+    /// Acquires a key that is a lease. [`Self::acquire_permit`] acquires one that has permits: so does a caller to whom
+    /// [`CallError::PolicyChanged`] says that the key got permits while the call waited. `asked` says when the
     /// request arrived: the time spent waiting counts in the holder's favour.
     ///
     /// # Errors
@@ -115,12 +116,19 @@ impl Manager {
         asked: Asked,
     ) -> Result<Unheard, AcquireError> {
         let granted = async {
-            let acquire = self.checked(one, asked.received)?;
-            let claim = self.claim(&one.owner, &one.key)?;
-            let granted =
-                self.own(&one.key, Acquire { ttl_ms, session_ref, ..acquire }, asked).await;
-            claim.end(granted.as_ref().ok().map(|grant| grant.view.token));
-            granted
+            loop {
+                let acquire = self.checked(one, asked.received)?;
+                let claim = self.claim(&one.owner, &one.key)?;
+                let granted =
+                    self.own(&one.key, Acquire { ttl_ms, session_ref, ..acquire }, asked).await;
+                claim.end(granted.as_ref().ok().map(|grant| grant.view.token));
+                match granted {
+                    Err(AcquireError::Call(CallError::PolicyChanged)) => {
+                        self.check_still_lease(&one.key)?;
+                    }
+                    granted => return granted,
+                }
+            }
         }
         .await;
         self.count(&one.key, asked, &granted);
@@ -143,6 +151,15 @@ impl Manager {
         }
     }
 
+    /// Checks that a key is a lease again, after its actor found that it was none.
+    fn check_still_lease(&self, key: &Key) -> Result<(), CallError> {
+        match self.named(key.as_str()) {
+            Named::Lease => Ok(()),
+            Named::Permits(_) => Err(CallError::PolicyChanged),
+            Named::NoPermit(_) => Ok(self.check_lease(key.as_str())?),
+        }
+    }
+
     /// Checks a request, and says it in the terms of the protocol.
     fn checked(&self, one: &AcquireOne, received: Moment) -> Result<Acquire, CallError> {
         check_value(one.value.as_deref())?;
@@ -157,8 +174,14 @@ impl Manager {
             wait_until: self.check_wait(one.wait_ms, received)?,
             mark: one.mark,
             min_hold_ms: one.min_hold_ms,
+            permit: self.has_permits(&one.key),
             ..self.request(&one.owner, one.ttl_ms)
         })
+    }
+
+    /// Whether the policy of a key makes it a permit of another one, if it is a lease.
+    pub(super) fn has_permits(&self, key: &Key) -> bool {
+        self.coordinator.policy_table().of(key.as_str()).0.permits > 1
     }
 
     /// A request of the protocol that does not wait, under a nonce of its own.
@@ -176,6 +199,8 @@ impl Manager {
             min_hold_ms: 0,
             spec: None,
             place: false,
+            permit: false,
+            pool: None,
         }
     }
 

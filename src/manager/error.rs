@@ -80,6 +80,12 @@ pub enum CallError {
     /// This node could not renew its own record in the store, and may promise nothing.
     #[error("this node could not renew its record in the store, and may promise nothing for now")]
     Lapsed,
+    /// The policy of the key changed while the call was served: the key is no lease any more, or belongs to another pool.
+    /// Nothing was granted. Ask again, by [`Manager::acquire_permit`] if the key has permits now.
+    ///
+    /// [`Manager::acquire_permit`]: super::Manager::acquire_permit
+    #[error("the policy of the key changed while the call was served, and nothing was granted")]
+    PolicyChanged,
     /// The protocol gave an answer that the operation does not expect: a fault of this program. Whether the operation
     /// had an effect is unknown. The log names the answer.
     #[error("the coordinator has a fault; its log names the operation and the unexpected answer")]
@@ -241,6 +247,7 @@ impl CallError {
             Answer::Store(error) => Self::Store(error),
             Answer::Lapsed | Answer::GivenBack => Self::Lapsed,
             Answer::Frozen => Self::Frozen,
+            Answer::NoLease => Self::PolicyChanged,
             unexpected => {
                 let answer = name_of(&unexpected);
                 tracing::error!(
@@ -299,6 +306,7 @@ mod tests {
             (Answer::Busy, CallError::Busy),
             (Answer::Lapsed, CallError::Lapsed),
             (Answer::Frozen, CallError::Frozen),
+            (Answer::NoLease, CallError::PolicyChanged),
             (Answer::Store(full.clone()), CallError::Store(full)),
         ];
         for (answer, error) in met {

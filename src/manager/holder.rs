@@ -5,11 +5,14 @@ use futures_util::{StreamExt, future::join_all, stream};
 use super::{
     Asked, Manager,
     checks::{check_new, check_value},
-    error::{CallError, HolderError},
+    error::{CallError, HolderError, Invalid},
 };
 use crate::{
     actor::Decided,
-    lease::{Absorbed, Answer, Heartbeat, LeaseId, Moment, Release, Request, Transfer, View},
+    lease::{
+        Absorbed, Answer, GiveBack, Heartbeat, LeaseId, Lost, Moment, Release, Request, Transfer,
+        View,
+    },
     telemetry::HeartbeatOutcome,
 };
 
@@ -113,10 +116,7 @@ impl Manager {
                 }
                 Ok(Alive { token, valid_for_ms, revived })
             }
-            Answer::Lost(lost) => {
-                self.check_lease(key).map_err(CallError::from)?;
-                Err(HolderError::Lost(lost))
-            }
+            Answer::Lost(lost) => Err(self.lost(key, lost)),
             Answer::KeptBySession(session, _) => Err(HolderError::KeptBySession(session)),
             other => Err(CallError::of("heartbeat", other).into()),
         }
@@ -168,6 +168,21 @@ impl Manager {
         }
     }
 
+    /// Gives back a grant that the caller was not told of. Returns whether this call ended the tenure, or opened the key
+    /// that it left shut.
+    pub(super) async fn give_back(&self, key: &str, back: GiveBack) -> Result<bool, CallError> {
+        let quotas = &self.coordinator.quotas;
+        let standing = quotas.standing(back.lease_id.principal(), key);
+        match self.ask(key, self.now().into(), || Request::GiveBack(back)).await? {
+            Answer::Released(released) => {
+                quotas.released(standing.filter(|_| released));
+                Ok(released)
+            }
+            Answer::NotHolder(_) => Ok(false),
+            other => Err(CallError::of("give back", other)),
+        }
+    }
+
     /// Releases many leases, in as few syncs as possible. Returns one result for each, in order.
     pub async fn releases<'a>(
         &self,
@@ -204,15 +219,33 @@ impl Manager {
                 self.transferred(claim, key, &transfer, &view);
                 Ok(*view)
             }
-            Answer::Lost(lost) => {
-                self.check_lease(key).map_err(CallError::from)?;
-                Err(HolderError::Lost(lost))
-            }
+            Answer::Lost(lost) => Err(self.lost(key, lost)),
+            Answer::NoLease => Err(self.cannot_be_offered(key).into()),
             other => {
                 let error = CallError::of("transfer", other);
                 Err(error.blaming(transfer.value.as_deref()).into())
             }
         }
+    }
+}
+
+impl Manager {
+    /// Why a caller is not the holder. If the record remembers no tenure of it, the caller may have named a key that is no
+    /// lease.
+    fn lost(&self, key: &str, lost: Lost) -> HolderError {
+        match self.no_lease(key).filter(|_| lost == Lost::UnknownLease) {
+            Some(detail) => Invalid { field: "key", detail }.into(),
+            None => HolderError::Lost(lost),
+        }
+    }
+
+    /// Why a lease is not transferred to a successor by name: the key was a lease when it was granted, and is none now.
+    fn cannot_be_offered(&self, key: &str) -> CallError {
+        let Some(why) = self.no_lease(key) else { return CallError::PolicyChanged };
+        let detail = format!(
+            "{why}. The lease goes on, but no successor could take it: release it, or transfer it without `to`"
+        );
+        Invalid { field: "key", detail }.into()
     }
 }
 

@@ -36,20 +36,20 @@ pub struct Turn<'a> {
 /// after it.
 struct Place<'a, T> {
     turnstiles: &'a Turnstiles,
-    key: &'a Key,
+    key: Key,
     has: Option<T>,
 }
 
 impl<'a, T> Place<'a, T> {
-    fn new(turnstiles: &'a Turnstiles, key: &'a Key, has: T) -> Self {
-        Self { turnstiles, key, has: Some(has) }
+    fn new(turnstiles: &'a Turnstiles, key: &Key, has: T) -> Self {
+        Self { turnstiles, key: key.clone(), has: Some(has) }
     }
 }
 
 impl<T> Drop for Place<'_, T> {
     fn drop(&mut self) {
         drop(self.has.take());
-        self.turnstiles.0.remove_if(self.key, |_, turn| Arc::strong_count(turn) == 1);
+        self.turnstiles.0.remove_if(&self.key, |_, turn| Arc::strong_count(turn) == 1);
     }
 }
 
@@ -71,7 +71,7 @@ impl Turnstiles {
     }
 
     /// A turn, unless it does not come within this time.
-    pub async fn turn<'a>(&'a self, key: &'a Key, patience: Duration) -> Option<Turn<'a>> {
+    pub async fn turn(&self, key: &Key, patience: Duration) -> Option<Turn<'_>> {
         let turn = self.0.entry(key.clone()).or_default().clone();
         let place = Place::new(self, key, turn);
         let turn = place.has.as_ref()?;

@@ -18,7 +18,7 @@ use crate::{
             tasks::supervise,
         },
     },
-    lease::{Answer, Key, LeaseId, Release, Request},
+    lease::{Answer, GiveBack, Key, LeaseId, Request},
 };
 
 /// How many releases are asked for at a time.
@@ -79,9 +79,9 @@ impl UnheardGrants {
     /// Returns whether nothing is left to do here.
     async fn try_release(&self, key: &Key, lease_id: LeaseId) -> bool {
         let _turn = self.turns.acquire().await;
-        let release = || Request::Release(Release { lease_id, value: None });
+        let give_back = || Request::GiveBack(GiveBack { lease_id, goes_on: false });
         let received = self.environment.now();
-        match self.registry.ask(key.as_str(), received.into(), release).await {
+        match self.registry.ask(key.as_str(), received.into(), give_back).await {
             Ok(Answer::Released(_) | Answer::NotHolder(_) | Answer::Elsewhere(_)) => true,
             answer => {
                 tracing::debug!(key = key.as_str(), ?answer, "cannot release an unheard grant yet");

@@ -20,7 +20,7 @@ use crate::{
         forward::{Queued, Waiting, asks_for_place, wait_at_home},
         request::{Body, kept_by, mark},
     },
-    lease::{Grant as Granted, Key, Named},
+    lease::{Grant as Granted, Key, Moment, Named},
     manager::{AcquireAll, AcquireError, AcquireOne, CallError},
 };
 
@@ -46,7 +46,8 @@ pub async fn acquire(
     if !asks_for_place(&request)
         && let Named::Permits(permits) = app.manager.named(&body.0.key)
     {
-        let answer = acquire_permit(&request, &app, &caller, &body, permits);
+        let received = app.manager.now();
+        let answer = acquire_permit(&request, &app, &caller, (&body, permits), received);
         return caller.answer(&request, wait_ms, pin!(answer)).await;
     }
     let wait = Duration::from_millis(wait_ms).min(app.manager.limits().wait_max);
@@ -66,19 +67,35 @@ async fn acquire_permit(
     request: &HttpRequest,
     app: &App,
     caller: &Caller,
-    body: &Body<AcquireBody>,
-    permits: u32,
+    (body, permits): (&Body<AcquireBody>, u32),
+    received: Moment,
 ) -> Result<HttpResponse, Problem> {
     let one = read_acquire(caller, &body.0)?;
     let last = one.key.permit(permits);
     last.map_err(|error| Problem::field("key", format!("has a permit that {error}")))?;
     let wanted = AcquireAll::permit(&one).map_err(|error| Problem::call(&error.into()))?;
-    let call = Call { request, app, bytes: &body.1, received: app.manager.now(), wanted };
-    let answer = call.answer(|grants| match grants {
+    let call = Call { request, app, bytes: &body.1, received, wanted };
+    call.answer(|grants| permit_granted(request, app, grants)).await
+}
+
+/// Goes on with a call whose key got permits while the call waited for the key. The call keeps its age and its place among
+/// the waiting calls of this node.
+async fn go_on_for_permit(
+    request: &HttpRequest,
+    app: &App,
+    body: &Body<AcquireBody>,
+    (one, received): (&AcquireOne, Moment),
+) -> Result<HttpResponse, Problem> {
+    let wanted = AcquireAll::permit(one).map_err(|error| Problem::call(&error.into()))?;
+    let call = Call { request, app, bytes: &body.1, received, wanted };
+    call.answer_in_place(|grants| permit_granted(request, app, grants)).await
+}
+
+fn permit_granted(request: &HttpRequest, app: &App, grants: &[(Key, Granted)]) -> HttpResponse {
+    match grants {
         [(key, grant)] => granted(request, app, key, grant),
         _ => Problem::call(&CallError::Unexpected).respond(request),
-    });
-    answer.await
+    }
 }
 
 /// Answers within the call's time.
@@ -97,10 +114,13 @@ async fn acquire_in_time(
         let one = read_acquire(caller, &body.0)?;
         if in_session {
             let waiting = Waiting::since(asked.received, wait);
-            return acquire_in_turn(request, app, &one, waiting).await;
+            return acquire_in_turn(request, app, body, (&one, waiting)).await;
         }
         match app.manager.acquire(&one, asked).await {
             Ok(grant) => Ok(granted(request, app, &one.key, &grant)),
+            Err(AcquireError::Call(CallError::PolicyChanged)) => {
+                Box::pin(go_on_for_permit(request, app, body, (&one, asked.received))).await
+            }
             Err(error) => Err(refused(&error, request, app, &one.key)),
         }
     });
@@ -129,13 +149,17 @@ async fn acquire_at_once(
 async fn acquire_in_turn(
     request: &HttpRequest,
     app: &App,
-    one: &AcquireOne,
-    mut waiting: Waiting,
+    body: &Body<AcquireBody>,
+    (one, mut waiting): (&AcquireOne, Waiting),
 ) -> Result<HttpResponse, Problem> {
     let mut asked = waiting.asked();
     loop {
         let error = match app.manager.acquire(one, asked).await {
             Ok(grant) => return Ok(granted(request, app, &one.key, &grant)),
+            Err(AcquireError::Call(CallError::PolicyChanged)) => {
+                let since = (one, waiting.asked().received);
+                return Box::pin(go_on_for_permit(request, app, body, since)).await;
+            }
             Err(error) => error,
         };
         let problem = refused(&error, request, app, &one.key);

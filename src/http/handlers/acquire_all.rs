@@ -66,6 +66,14 @@ impl Call<'_, AcquireAll> {
             Ok(place) => place,
             Err(full) => return self.answer_at_once(full, granted).await,
         };
+        self.answer_in_place(granted).await
+    }
+
+    /// [`Self::answer`] for a call that has a place among the waiting calls of this node.
+    pub async fn answer_in_place(
+        &self,
+        granted: impl FnOnce(&[(Key, Granted)]) -> HttpResponse,
+    ) -> Result<HttpResponse, Problem> {
         if let Some(server) = self.server() {
             return self.answer_of(&server).await;
         }

@@ -12,7 +12,7 @@ use crate::{
         forward::{Waiting, moved},
     },
     lease::Key,
-    manager::{AcquireError, AcquireOne},
+    manager::{AcquireError, AcquireOne, CallError},
 };
 
 /// Serves a request for a place in this node's queue, for a caller at another node. Answers 204 when its turn has come.
@@ -23,7 +23,9 @@ pub async fn take_place(request: &HttpRequest, app: &App, one: &AcquireOne) -> H
         Ok(()) => HttpResponse::NoContent().finish(),
         Err(error) => {
             let problem = refused(&error, request, app, &one.key);
-            let elsewhere = problem.home().is_some();
+            // The node that asks looks at its own policies before it asks again.
+            let changed = matches!(error, AcquireError::Call(CallError::PolicyChanged));
+            let elsewhere = problem.home().is_some() || changed;
             let response = problem.respond(request);
             if elsewhere { moved(response) } else { response }
         }

@@ -47,6 +47,10 @@ impl Problem {
                 let problem = Self::of(Code::Busy, detail).retry(1000);
                 Self { title: "The coordinator is busy", ..problem }
             }
+            CallError::PolicyChanged => {
+                let problem = Self::of(Code::Busy, detail).retry(0);
+                Self { title: "The policy of the key has changed", ..problem }
+            }
             CallError::OverLimit { .. } => Self::of(Code::LimitReached, detail).retry(1000),
             CallError::Quarantined(_) => Self::of(Code::RecordQuarantined, detail),
             CallError::Store(error) => Self::store(error),

@@ -172,6 +172,9 @@ pub enum Answer {
     KeptBySession(Nonce, Token),
     /// No fence of the key is waiting for confirmation.
     NotFencing(Box<View>),
+    /// The policy of the key has changed: the key is no lease any more, or belongs to another pool than the caller
+    /// asked for.
+    NoLease,
     /// The key is not free, or its record holds something that may still be needed.
     NotForgotten(Box<View>),
     /// This node may not announce the grant, and has it released. The request must not be repeated under its nonce.

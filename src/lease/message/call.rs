@@ -1,5 +1,7 @@
 //! The calls that a lease handles.
 
+use std::sync::Arc;
+
 use crate::lease::{
     primitives::{LeaseId, Moment, Nonce, Owner, Token},
     records::{SessionRef, SessionSpec},
@@ -27,6 +29,8 @@ pub enum Request {
     Heartbeat(Heartbeat),
     /// End the tenure before its ttl runs out.
     Release(Release),
+    /// End a tenure that no answer named.
+    GiveBack(GiveBack),
     /// Hand the key over to a successor.
     Transfer(Box<Transfer>),
     /// An administrator ends the tenure.
@@ -76,6 +80,10 @@ pub struct Acquire {
     /// This is a place in the queue for a caller at another node. When its turn comes, the key is offered to the owner,
     /// who acquires it at that node.
     pub place: bool,
+    /// The key was a permit when the caller asked for it: it is granted only as a permit.
+    pub permit: bool,
+    /// The pool among whose keys the caller was offered this one. The key is granted only while it belongs to that pool.
+    pub pool: Option<Arc<str>>,
 }
 
 /// The holder's request to keep the lease for one more ttl.
@@ -106,6 +114,15 @@ pub struct Release {
     pub lease_id: LeaseId,
     /// A last value for the successor.
     pub value: Option<Box<str>>,
+}
+
+/// Gives back a grant that no answer named. The tenure ends like a released one, and leaves no minimum hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct GiveBack {
+    /// The grant.
+    pub lease_id: LeaseId,
+    /// The call that was granted it goes on, and may be granted the key again under its request id.
+    pub goes_on: bool,
 }
 
 /// A transfer: the holder ends the tenure in favour of a successor.

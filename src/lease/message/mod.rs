@@ -13,7 +13,9 @@ mod session_over;
 mod store_error;
 
 pub use answer::{Answer, Grant, Lost, Refusal, View};
-pub use call::{Acquire, AskHandover, Call, Heartbeat, Release, Request, Revoke, Transfer};
+pub use call::{
+    Acquire, AskHandover, Call, GiveBack, Heartbeat, Release, Request, Revoke, Transfer,
+};
 pub use caller::Caller;
 pub use effect::{Alarm, Effect, Effects, ReadFor, WriteEffect};
 pub use fencing::{FenceReport, FenceResult, FenceRun};

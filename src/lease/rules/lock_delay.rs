@@ -23,4 +23,16 @@ impl Rules {
         let ordered = is_offered || end == ChangeKind::Revoked;
         if ordered || self.breaks(Mutant::MinimumHoldCut) { 0 } else { left_ms }
     }
+
+    /// Minimum hold: a grant that no answer named begins none. Such a tenure leaves the key shut for as long as it was
+    /// before the grant, `earlier_ms`: its last owner may have taken the key back. Any other tenure leaves it shut for
+    /// `left_ms`.
+    #[must_use]
+    pub fn a_hold_counts_for(self, is_unheard: bool, left_ms: u64, earlier_ms: u64) -> u64 {
+        if is_unheard && !self.breaks(Mutant::UnheardHoldKept) {
+            left_ms.min(earlier_ms)
+        } else {
+            left_ms
+        }
+    }
 }

@@ -101,6 +101,8 @@ mutants! {
         LockDelaySkipped,
         /// The minimum hold ends with its tenure.
         MinimumHoldCut,
+        /// The minimum hold of a grant that no answer named keeps the key shut.
+        UnheardHoldKept,
         /// R2: a holder that was asked to hand over and is then revoked loses the lease before its last promise ran
         /// out.
         HandoverCutsPromises,
@@ -150,6 +152,12 @@ mutants! {
         OrderUnstored,
         /// A call that needs several permits of a key waits for any of them, whichever it has.
         AnyPermitAwaited,
+        /// A key is granted by the policy that was in force when its caller began to wait.
+        FormerPolicyObeyed,
+        /// A call keeps each of its permits when their number changes.
+        AnyPermitKept,
+        /// A call for all permits of a key is answered with their former number.
+        FormerNumberAnswered,
         /// A call for a list of keys that is refused keeps those that it had taken.
         PartOfAListKept,
         /// A repeated call that is refused gives back what its caller holds by the first call.

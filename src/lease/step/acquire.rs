@@ -41,6 +41,10 @@ impl<C: Caller> Lease<C> {
         if self.is_spent_session(env) {
             return self.refuse(waiter, Refusal::RequestSpent(None), env, out);
         }
+        if !may_be_granted(&waiter.acquire, env) {
+            out.push(Effect::Reply(waiter.caller, Answer::NoLease));
+            return;
+        }
         let rules = env.context.rules;
         let owner = &waiter.acquire.owner;
         let mine = self.record.tenure.as_ref().is_some_and(|t| rules.is_owner(&t.owner, owner));
@@ -112,6 +116,7 @@ impl<C: Caller> Lease<C> {
             self.promised = Rules::a_promise_lasts_until(self.promised, env.now, self.ttl());
             self.graced = false;
         }
+        self.unheard = false;
         let left = self.promised.since(waiter.received);
         let valid = valid_for(Moment::ZERO, Moment::ZERO, left);
         let nonce = waiter.acquire.grant_nonce;
@@ -130,6 +135,21 @@ impl<C: Caller> Lease<C> {
         let view = Box::new(self.view(env.now));
         out.push(Effect::Reply(waiter.caller, Answer::Refused(why, view)));
     }
+}
+
+/// Whether the policy that is in force now lets this request be granted the key.
+pub(super) fn may_be_granted(acquire: &Acquire, env: &Env<'_>) -> bool {
+    may_hold(acquire.permit, acquire.pool.as_deref(), env)
+}
+
+/// Whether the policy that is in force now makes the key a lease.
+pub(super) fn is_lease(env: &Env<'_>) -> bool {
+    may_hold(false, None, env)
+}
+
+fn may_hold(permit: bool, pool: Option<&str>, env: &Env<'_>) -> bool {
+    let policy = env.context.policies.of(env.key.as_str());
+    env.context.rules.a_key_may_be_granted(policy, env.key, permit, pool)
 }
 
 /// Whether the last owner reclaims its key while no other caller may have it.

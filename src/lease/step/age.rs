@@ -27,6 +27,7 @@ impl<C> Lease<C> {
         }
         aged(&mut self.floor);
         aged(&mut self.opens_at);
+        aged(&mut self.shut_before);
         let Some(busy) = &mut self.busy else { return };
         aged(&mut busy.retry_at);
         aged(&mut busy.looked);

@@ -101,6 +101,7 @@ impl<C: Caller> Lease<C> {
             }
             Request::Heartbeat(_) => self.heartbeat(call, env, out),
             Request::Release(_) => self.release(call, env, out),
+            Request::GiveBack(_) => self.give_back(call, env, out),
             Request::Transfer(_) => self.transfer(call, env, out),
             Request::Revoke(_) => self.revoke(call, env, out),
             Request::Pin(..) | Request::Unpin(..) => self.pin(call, env, out),
@@ -142,6 +143,7 @@ impl<C: Caller> Lease<C> {
     }
 
     fn tick(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
+        self.refuse_misplaced(env, out);
         self.refuse_overdue(env, out);
         self.leave_late(env, out);
         if self.sits_out(env) {

@@ -14,6 +14,10 @@ pub(super) struct End {
     pub(super) actor: Option<Box<str>>,
     pub(super) value: Option<Box<str>>,
     pub(super) due: Option<Moment>,
+    /// No answer named the tenure.
+    pub(super) unheard: bool,
+    /// The call that was granted the tenure goes on, and may be granted the key again under its request id.
+    pub(super) goes_on: bool,
 }
 
 /// A record that is about to be written, and the changes that take effect with it.
@@ -24,7 +28,14 @@ pub(super) struct Draft {
 
 impl End {
     pub(super) fn of(kind: ChangeKind) -> Self {
-        Self { kind, reason: None, actor: None, value: None, due: None }
+        let (reason, actor, value, due) = (None, None, None, None);
+        Self { kind, reason, actor, value, due, unheard: false, goes_on: false }
+    }
+
+    /// The end of a tenure that no answer named. It leaves no minimum hold.
+    pub(super) fn unheard() -> Self {
+        let reason = Some("the caller had left".into());
+        Self { reason, unheard: true, ..Self::of(ChangeKind::Released) }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{
 use crate::lease::{
     message::{Call, Caller, Effects, Lost},
     primitives::{LeaseId, Moment},
-    records::{Behavior, Change, ChangeKind, Ended, KeyState, Offer, Revocation},
+    records::{Behavior, Change, ChangeKind, Ended, KeyState, Offer, Record, Revocation},
     rules::Rules,
 };
 
@@ -72,7 +72,7 @@ impl<C: Caller> Lease<C> {
                 due,
                 ..End::of(ChangeKind::Revoked)
             },
-            None => End { due, ..End::of(ChangeKind::Expired) },
+            None => End { due, unheard: self.unheard, ..End::of(ChangeKind::Expired) },
         }
     }
 
@@ -100,11 +100,22 @@ impl<C: Caller> Lease<C> {
     /// A record in which the tenure has ended, with the fences and the lock-delay that its end causes.
     pub(super) fn ended(&mut self, end: End, offer: Option<Offer>, env: &mut Env<'_>) -> Draft {
         let mut draft = Draft { record: self.successor(env), changes: Vec::with_capacity(2) };
-        let kind = end.kind;
+        let (kind, unheard) = (end.kind, end.unheard);
+        if end.goes_on {
+            self.forget_mark(&mut draft.record);
+        }
         self.write_end(&mut draft, end, env);
         draft.record.offer = offer.map(Box::new);
-        self.write_fences_and_delay(&mut draft, kind, env);
+        self.write_fences_and_delay(&mut draft, kind, unheard, env);
         draft
+    }
+
+    /// The request id of the tenure may be granted the key again.
+    fn forget_mark(&self, record: &mut Record) {
+        let Some(tenure) = &self.record.tenure else { return };
+        let mut marks = std::mem::take(&mut record.request_marks).into_vec();
+        marks.retain(|mark| mark.grant_nonce != tenure.grant_nonce);
+        record.request_marks = marks.into();
     }
 
     /// Makes the record's tenure its previous one.

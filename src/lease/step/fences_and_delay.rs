@@ -3,6 +3,7 @@
 use super::{context::Env, draft::Draft, lease::Lease};
 use crate::lease::{
     message::Caller,
+    primitives::ceil_ms,
     records::{Change, ChangeKind, Fence, KeyState, Record},
     rules::Rules,
 };
@@ -13,6 +14,7 @@ impl<C: Caller> Lease<C> {
         &self,
         Draft { record, changes }: &mut Draft,
         kind: ChangeKind,
+        unheard: bool,
         env: &Env<'_>,
     ) {
         let Some(ended) = record.previous.as_ref().map(|ended| &ended.tenure) else { return };
@@ -22,7 +24,9 @@ impl<C: Caller> Lease<C> {
         let policy = env.context.policies.of(env.key.as_str());
         let own = ended.session_ref.as_ref().and_then(|session_ref| session_ref.lock_delay_ms);
         let rules = env.context.rules;
-        let (offered, held_ms) = (record.offer.is_some(), record.cooling_ms());
+        let offered = record.offer.is_some();
+        let earlier_ms = ceil_ms(self.shut_before.since(env.now));
+        let held_ms = rules.a_hold_counts_for(unheard, record.cooling_ms(), earlier_ms);
         let shut_ms = rules
             .a_key_cools_for(kind, policy.lock_delay_ms, own)
             .max(rules.a_minimum_hold_outlasts(kind, offered, held_ms));

@@ -93,6 +93,7 @@ impl<C: Caller> Lease<C> {
         self.promised = self.first_promise(env.now);
         self.graced = false;
         let marked = waiter.acquire.mark.is_some();
+        self.unheard = marked && waiter.caller.is_gone();
         if !env.context.may_promise(env.now) || self.home != Home::Here {
             // The grant is durable, but this node may not announce it.
             let answer = if marked { Answer::Lapsed } else { Answer::GivenBack };
@@ -132,6 +133,7 @@ impl<C: Caller> Lease<C> {
     ) {
         self.floor = Moment::ZERO;
         self.promised = self.first_promise(env.now);
+        self.unheard = true;
         if marked {
             self.recall_repeats();
         } else {
@@ -143,8 +145,7 @@ impl<C: Caller> Lease<C> {
     /// and this actor may die.
     pub(super) fn end_unheard(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         out.extend(self.lease_id.map(Effect::GiveBack));
-        let reason = Some("the caller had left".into());
-        self.end(End { reason, ..End::of(ChangeKind::Released) }, None, env, out);
+        self.end(End::unheard(), None, env, out);
     }
 
     /// Sends the answer with the write: what a broken rule does.

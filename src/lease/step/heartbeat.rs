@@ -58,7 +58,7 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, Answer::Lapsed));
             return;
         }
-        self.graced = false;
+        (self.graced, self.unheard) = (false, false);
         self.promised = Rules::a_promise_lasts_until(self.promised, env.now, self.ttl());
         self.serve_beside(env);
         let valid_for_ms = env.context.rules.a_holder_is_told(call.received, env.now, self.ttl());

@@ -140,6 +140,9 @@ impl<C: Caller> Lease<C> {
                 self.holds(release.lease_id, env),
                 call.home_unreachable,
             ),
+            Request::GiveBack(back) => {
+                Rules::consent_belongs_home(self.holds(back.lease_id, env), call.home_unreachable)
+            }
             Request::Transfer(transfer) => {
                 let consent_alone = transfer.to.is_none() && call.home_unreachable;
                 Rules::consent_belongs_home(self.holds(transfer.lease_id, env), consent_alone)

@@ -44,6 +44,11 @@ pub struct Lease<C> {
     pub(super) floor: Moment,
     /// When the offer runs out or the lock-delay is over.
     pub(super) opens_at: Moment,
+    /// Until when the key was shut to others as the present tenure, or the last one, was granted.
+    /// [`Moment::NEVER`] where that is not known.
+    pub(super) shut_before: Moment,
+    /// No answer named the present tenure so far. Its caller left, and may repeat the call under its request id.
+    pub(super) unheard: bool,
     pub(super) home: Home,
     /// The tenure got one more ttl after a lapse, and its holder was not heard since.
     pub(super) graced: bool,
@@ -75,6 +80,8 @@ impl<C: Caller> Lease<C> {
             cell: None,
             floor: Moment::ZERO,
             opens_at: Moment::ZERO,
+            shut_before: Moment::ZERO,
+            unheard: false,
             home: Home::Here,
             graced: false,
             quarantine: None,

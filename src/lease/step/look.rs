@@ -27,6 +27,7 @@ impl<C: Caller> Lease<C> {
             Request::Acquire(acquire) => self.home != Home::Here && !acquire.allow_stale,
             Request::Heartbeat(beat) => !self.holds(beat.lease_id, env),
             Request::Release(release) => !self.holds(release.lease_id, env),
+            Request::GiveBack(back) => !self.holds(back.lease_id, env),
             Request::Transfer(transfer) => !self.holds(transfer.lease_id, env),
             Request::Revoke(_) => self.record.state == KeyState::Free,
             Request::AskHandover(_) => self.record.tenure.is_none(),

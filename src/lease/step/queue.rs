@@ -1,7 +1,7 @@
 //! The queue of one key: who waits in it, who is served next, and where it moves (R9).
 
 use super::{
-    acquire::takes_back,
+    acquire::{may_be_granted, takes_back},
     context::Env,
     lease::{Home, Lease, RETRY},
     repeat::repeated,
@@ -56,6 +56,16 @@ impl<C: Caller> Lease<C> {
         }
     }
 
+    /// Takes every caller out of the queue to whom the policy that is in force now does not let the key be granted.
+    pub(super) fn refuse_misplaced(&mut self, env: &Env<'_>, out: &mut Effects<C>) {
+        if self.waiters_len() == 0 {
+            return;
+        }
+        for waiter in self.waiters().take(|waiter| !may_be_granted(&waiter.acquire, env)) {
+            out.push(Effect::Reply(waiter.caller, Answer::NoLease));
+        }
+    }
+
     /// Grants an open key to the first caller in the queue that may have it.
     pub(super) fn serve_waiters(&mut self, env: &mut Env<'_>, out: &mut Effects<C>) {
         if self.waiters_len() == 0 {
@@ -66,6 +76,7 @@ impl<C: Caller> Lease<C> {
             let late: Vec<_> = self.waiters().drain().map(Call::from).collect();
             return self.busy().deferred.extend(late);
         }
+        self.refuse_misplaced(env, out);
         if self.retrying(env.now) {
             return;
         }
@@ -100,7 +111,7 @@ impl<C: Caller> Lease<C> {
         if self.waiters_len() == 0 || !self.may_grant(env) || self.is_spent_session(env) {
             return None;
         }
-        self.waiters().next(env.context.rules, |_| true)
+        self.waiters().next(env.context.rules, |acquire| may_be_granted(acquire, env))
     }
 
     /// Refuses every caller in the queue whose deadline has passed.

@@ -114,6 +114,7 @@ impl<C: Caller> Lease<C> {
                 self.record = record;
                 (self.home, self.graced) = (Home::Here, false);
                 self.settled_on(env);
+                self.forget_tenure(env);
                 self.floor = match self.record.state {
                     KeyState::Held => {
                         let promise = self.record.promise_span();
@@ -141,6 +142,18 @@ impl<C: Caller> Lease<C> {
                 out.push(Effect::Alarm(Alarm::Quarantined(why)));
             }
         }
+    }
+
+    /// What no record has of a tenure: whether an answer named it, and whether its owner took the key back while it was
+    /// shut to others.
+    fn forget_tenure(&mut self, env: &Env<'_>) {
+        let owner = self.record.tenure.as_ref().map(|tenure| &tenure.owner);
+        let last = self.record.previous.as_ref().map(|ended| &ended.tenure.owner);
+        let rules = env.context.rules;
+        let back = owner.zip(last).is_some_and(|(owner, last)| rules.is_owner(last, owner));
+        let unknown = back && self.record.cooling_ms() > 0;
+        self.unheard = false;
+        self.shut_before = if unknown { Moment::NEVER } else { Moment::ZERO };
     }
 
     /// Sets what is derived from the settled record.

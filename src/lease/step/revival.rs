@@ -1,6 +1,6 @@
 //! R11: a heartbeat for a tenure that expired revives it.
 
-use super::{context::Env, flight::Flight, lease::Lease};
+use super::{acquire::is_lease, context::Env, flight::Flight, lease::Lease};
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Request},
     records::{Change, ChangeKind, KeyState},
@@ -21,7 +21,8 @@ impl<C: Caller> Lease<C> {
             beat.may_revive && env.context.rules.a_tenure_may_be_revived(self.record.state, lost);
         let previous = self.record.previous.as_ref();
         let outlived = previous.is_some_and(|ended| Self::is_outlived(ended.tenure.token, env));
-        if !revives || outlived || self.is_spent_session(env) {
+        // A tenure goes on when its key is no lease any more, but does not begin again.
+        if !revives || outlived || self.is_spent_session(env) || !is_lease(env) {
             out.push(Effect::Reply(call.caller, Answer::Lost(lost)));
             return;
         }

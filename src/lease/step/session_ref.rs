@@ -44,6 +44,7 @@ impl<C: Caller> Lease<C> {
         End {
             reason: Some(over.cause.clone()),
             actor: over.actor.clone(),
+            unheard: self.unheard,
             ..End::of(ChangeKind::SessionEnded)
         }
     }

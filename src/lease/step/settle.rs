@@ -15,7 +15,7 @@ use crate::lease::{
         StoreError, WriteEffect,
     },
     primitives::{Moment, Revision},
-    records::KeyState,
+    records::{KeyState, Record},
     rules::LATE,
 };
 
@@ -93,6 +93,7 @@ impl<C: Caller> Lease<C> {
             let late = u64::try_from(late).unwrap_or(u64::MAX);
             out.push(Effect::Alarm(Alarm::EndedLate(late)));
         }
+        self.note_tenure(&before);
         // Only the write that makes the offer, begins the lock-delay or grants the key starts the time for which the
         // key is shut to others; a pin does not.
         let ended = flight.ends && self.record.tenure.is_none();
@@ -123,9 +124,22 @@ impl<C: Caller> Lease<C> {
         }
     }
 
+    /// Notes what a tenure that has just begun leaves behind if no answer names it.
+    fn note_tenure(&mut self, before: &Record) {
+        let nonce = |record: &Record| record.tenure.as_ref().map(|tenure| tenure.grant_nonce);
+        if self.record.state == KeyState::Free {
+            (self.unheard, self.shut_before) = (false, Moment::ZERO);
+        }
+        if self.record.tenure.is_none() || nonce(&self.record) == nonce(before) {
+            return;
+        }
+        self.unheard = false;
+        self.shut_before = if before.cooling_ms() > 0 { self.opens_at } else { Moment::ZERO };
+    }
+
     fn answer_committed(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let answer = match call.request {
-            Request::Release(_) => Answer::Released(true),
+            Request::Release(_) | Request::GiveBack(_) => Answer::Released(true),
             Request::Heartbeat(_) => return self.heartbeat_written(call, env, out),
             // The lease was adopted for this call: this node now answers with the grant again.
             Request::Acquire(_) => return self.busy().deferred.push_front(call),

@@ -1,6 +1,12 @@
 //! The holder hands the key over to a successor.
 
-use super::{context::Env, draft::End, flight::Flight, lease::Lease};
+use super::{
+    acquire::{is_lease, may_be_granted},
+    context::Env,
+    draft::End,
+    flight::Flight,
+    lease::Lease,
+};
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Lost, Request},
     primitives::Owner,
@@ -27,17 +33,23 @@ impl<C: Caller> Lease<C> {
             let reason = Some("to any successor".into());
             return self.end(End { reason, ..end }, Some(call), env, out);
         };
+        if !is_lease(env) {
+            // The successor could not take it.
+            out.push(Effect::Reply(call.caller, Answer::NoLease));
+            return;
+        }
         let end = End { reason: Some(format!("to {to}").into()), ..end };
         let span_ms = transfer.offer_ms.unwrap_or_else(|| self.offer_ms(&to, env));
         let offer = Offer { to: to.clone(), span_ms };
         let draft = self.ended(end, Some(offer), env);
         let offered = draft.record.state == KeyState::Offered;
+        let rules = env.context.rules;
         let waiting = match self.waiters_len() {
             0 => None,
             _ if !offered || !self.may_grant(env) => None,
             _ => self
                 .waiters()
-                .next(env.context.rules, |a| env.context.rules.is_owner(&to, &a.owner)),
+                .next(rules, |a| rules.is_owner(&to, &a.owner) && may_be_granted(a, env)),
         };
         let mut flight = match waiting {
             Some(waiter) => self.granting(draft, waiter, env),

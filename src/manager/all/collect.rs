@@ -1,23 +1,26 @@
 //! Takes the parts of a call one after another, and keeps what it has taken meanwhile.
 
 use std::{
-    cell::OnceCell,
-    sync::{Arc, Mutex, PoisonError},
+    cell::{Cell, OnceCell},
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
-use futures_util::future::join_all;
 use tokio::sync::watch;
 
-use super::{parts::Part, request::NotAll};
+use super::{
+    parts::Part,
+    request::{AcquireAll, NotAll},
+};
 use crate::{
     actor::Asked,
     clock::Chance,
-    lease::{Acquire, Grant, Heartbeat, Key, LeaseId, Refusal, Release},
+    lease::{Acquire, Key, Refusal},
     manager::{
         any::{AnyCall, Basis, Serving, Tried},
         availability::Availability,
-        error::{AcquireError, CallError, HolderError, Home},
+        error::{AcquireError, CallError, Home},
+        turnstile::Turn,
         unheard::Unheard,
     },
 };
@@ -27,35 +30,74 @@ const SETTLING: Duration = Duration::from_secs(10);
 
 /// A call while its parts are taken.
 pub(super) struct Collector<'a, T> {
-    call: AnyCall<'a>,
+    pub(super) call: AnyCall<'a>,
+    /// What it asks for.
+    pub(super) all: &'a AcquireAll,
+    /// The parts of the call under the policies that it knows. They are replaced while it takes them.
+    pub(super) parts: Mutex<Arc<[Part]>>,
     /// Waits until its turn comes in the queue of a key at another node: the key is then offered to the caller. False if it
     /// cannot wait there.
     turn: &'a T,
     /// The request id of the call is being served until what it has is released, or the caller is told: a repeated call
     /// must not be told of what is about to be released.
-    serving: Option<Arc<Serving>>,
+    pub(super) serving: Option<Arc<Serving>>,
     /// It lost a lease that it had taken: it waits for no more.
     lost: watch::Sender<bool>,
     /// What it has. None of these futures holds the lock while it waits.
-    taken: Mutex<Vec<Unheard>>,
+    pub(super) taken: Mutex<Vec<Unheard>>,
+}
+
+/// What a wait came to.
+enum Waited {
+    Granted(Box<Unheard>),
+    /// The policies changed, and so did the parts of the call.
+    Changed,
+    /// The call waits no longer.
+    Over,
+}
+
+/// How far a part is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Whole,
+    /// The policies changed, and so did the parts of the call.
+    Changed,
+}
+
+/// The place of a call before those that came later.
+enum Place<'a> {
+    None,
+    /// All calls for several permits of this key that came before it have had their turns.
+    Behind(Key),
+    /// It has its turn at this key.
+    First(Key, #[expect(dead_code, reason = "its drop ends the turn")] Turn<'a>),
+}
+
+impl Place<'_> {
+    fn key(&self) -> Option<&Key> {
+        match self {
+            Self::None => None,
+            Self::Behind(key) | Self::First(key, _) => Some(key),
+        }
+    }
 }
 
 impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
-    pub fn new(call: AnyCall<'a>, turn: &'a T) -> Result<Self, CallError> {
+    pub fn new(
+        call: AnyCall<'a>,
+        all: &'a AcquireAll,
+        parts: Vec<Part>,
+        turn: &'a T,
+    ) -> Result<Self, CallError> {
         let serving = call.begin()?.map(Arc::new);
         let (lost, taken) = (watch::Sender::new(false), Mutex::default());
-        Ok(Self { call, turn, serving, lost, taken })
+        let parts = Mutex::new(parts.into());
+        Ok(Self { call, all, parts, turn, serving, lost, taken })
     }
 
-    /// Takes all parts, or gives back what it has.
-    pub async fn collect(&self, parts: &[Part]) -> Result<(), NotAll> {
-        let taking = async {
-            for part in parts {
-                let taken = self.take(part).await;
-                taken.map_err(|error| NotAll::at(&part.key, error))?;
-            }
-            self.renew().await
-        };
+    /// Takes all parts, or gives back what it has. May be called again when the policies have changed since.
+    pub async fn collect(&self) -> Result<(), NotAll> {
+        let taking = self.take_all();
         tokio::pin!(taking);
         let taken = tokio::select! {
             biased;
@@ -78,25 +120,86 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
         taken
     }
 
-    async fn take(&self, part: &Part) -> Result<(), AcquireError> {
-        if part.permits.is_empty() {
-            return self.take_key(&part.key).await;
+    /// Takes the parts one after another. When the policies change, goes on with the parts that the call has then.
+    async fn take_all(&self) -> Result<(), NotAll> {
+        let mut place = Place::None;
+        loop {
+            if self.take_parts(&mut place).await? == Progress::Whole {
+                self.renew().await?;
+                if self.may_be_answered() {
+                    return Ok(());
+                }
+            }
+            self.adapt().await?;
         }
-        let before = self.granted_before(part).await?;
-        let turnstiles = &self.call.manager.turnstiles;
-        if before.len() >= part.count {
+    }
+
+    async fn take_parts<'p>(&'p self, place: &mut Place<'p>) -> Result<Progress, NotAll> {
+        for part in self.parts().iter() {
+            let taken = self.take(part, place).await;
+            if taken.map_err(|error| NotAll::at(&part.key, error))? == Progress::Changed {
+                return Ok(Progress::Changed);
+            }
+        }
+        Ok(Progress::Whole)
+    }
+
+    /// Takes what the call does not have of a part. A call keeps its place while the policies change.
+    async fn take<'p>(
+        &'p self,
+        part: &Part,
+        place: &mut Place<'p>,
+    ) -> Result<Progress, AcquireError> {
+        if self.lacks(part) == 0 {
+            return Ok(Progress::Whole);
+        }
+        if place.key().is_some_and(|key| *key != part.key) {
+            // A call that goes back to an earlier key must not hold up others at a later one.
+            *place = Place::None;
+        }
+        let taken = if part.permits.is_empty() {
+            self.take_key(&part.key).await
+        } else {
+            self.take_in_turn(part, place).await
+        };
+        match taken {
+            Err(AcquireError::Call(CallError::PolicyChanged)) => Ok(Progress::Changed),
+            // A permit was one until a moment ago.
+            Err(AcquireError::Call(CallError::Invalid(_))) if !self.is_current() => {
+                Ok(Progress::Changed)
+            }
+            Err(error) => Err(error),
+            Ok(()) if self.lacks(part) > 0 => Ok(Progress::Changed),
+            Ok(()) => Ok(Progress::Whole),
+        }
+    }
+
+    async fn take_in_turn<'p>(
+        &'p self,
+        part: &Part,
+        place: &mut Place<'p>,
+    ) -> Result<(), AcquireError> {
+        self.find_granted_before(part).await?;
+        if self.lacks(part) == 0 {
             return Ok(());
         }
-        if part.count == 1 {
+        let turnstiles = &self.call.manager.turnstiles;
+        let has_place = match place {
+            Place::First(..) => true,
+            Place::Behind(_) => part.count == 1,
+            Place::None => false,
+        };
+        if !has_place && part.count == 1 {
             if self.unless_lost(turnstiles.pass(&part.key, self.patience())).await != Some(true) {
                 return Err(self.behind(part).await);
             }
-            return self.take_permits(part, before).await;
+            *place = Place::Behind(part.key.clone());
+        } else if !has_place {
+            let turn = self.unless_lost(turnstiles.turn(&part.key, self.patience())).await;
+            let Some(turn) = turn.flatten() else { return Err(self.behind(part).await) };
+            *place = Place::First(part.key.clone(), turn);
         }
-        match self.unless_lost(turnstiles.turn(&part.key, self.patience())).await.flatten() {
-            Some(_turn) => self.take_permits(part, before).await,
-            None => Err(self.behind(part).await),
-        }
+        self.take_permits(part).await
     }
 
     /// Earlier calls wait for permits of this key, and this call waits no longer.
@@ -110,55 +213,64 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
         }
     }
 
-    /// Takes a key that is a lease. The call waits in its one queue.
+    /// Takes a key that is a lease. The call waits in its one queue. Returns without it if the policies changed.
     async fn take_key(&self, key: &Key) -> Result<(), AcquireError> {
         let (manager, asked) = (self.call.manager, Asked::from(self.call.received));
         let claim = manager.claim(&self.call.any.owner, key)?;
-        let acquire = Acquire { wait_until: None, allow_stale: false, ..self.call.request() };
+        let acquire = Acquire { wait_until: None, allow_stale: false, ..self.call.request(key) };
         let granted = manager.own(key, acquire, asked).await;
         claim.end(granted.as_ref().ok().map(|grant| grant.view.token));
         if let Err(AcquireError::Refused(why, _)) = &granted
             && matches!(why, Refusal::Held | Refusal::Cooling | Refusal::Fencing)
-            && let Some(grant) = self.wait_for(std::slice::from_ref(key)).await?.pop()
         {
-            self.has(grant);
-            return Ok(());
+            match self.wait_for(std::slice::from_ref(key)).await? {
+                Waited::Granted(grant) => {
+                    self.has(*grant);
+                    return Ok(());
+                }
+                Waited::Changed => return Ok(()),
+                Waited::Over => {}
+            }
         }
         manager.count(key, asked, &granted);
         self.has(self.call.unheard(key, granted?));
         Ok(())
     }
 
-    /// The permits of a part that an earlier call with the same request id was granted.
-    async fn granted_before(&self, part: &Part) -> Result<Vec<Key>, AcquireError> {
-        let Some(served) = self.call.granted_before(&part.permits).await? else {
-            return Ok(Vec::new());
+    /// Takes the permits of a part that an earlier call with the same request id was granted.
+    async fn find_granted_before(&self, part: &Part) -> Result<(), AcquireError> {
+        let has = self.has_of(part);
+        let others: Vec<Key> =
+            part.permits.iter().filter(|key| !has.contains(key)).cloned().collect();
+        let Some(served) = self.call.granted_before(&others).await? else {
+            return Ok(());
         };
+        served.grants.into_iter().for_each(|grant| self.has(grant));
         if served.in_part {
             // The caller released that permit, or lost it. It must not take the rest for the whole.
-            served.grants.into_iter().for_each(|grant| self.has(grant));
             return Err(AcquireError::Refused(Refusal::RequestSpent(None), None));
         }
-        if let Some((_, home)) = served.elsewhere.into_iter().next() {
-            return Err(CallError::Elsewhere(home).into());
+        match served.elsewhere.into_iter().next() {
+            Some((_, home)) => Err(CallError::Elsewhere(home).into()),
+            None => Ok(()),
         }
-        let keys = served.grants.iter().map(|grant| grant.key.clone()).collect();
-        served.grants.into_iter().for_each(|grant| self.has(grant));
-        Ok(keys)
     }
 
     /// Takes permits. Only those that the rule allows are waited for, so that calls at several coordinators do not wait
-    /// for each other.
-    async fn take_permits(&self, part: &Part, mut had: Vec<Key>) -> Result<(), AcquireError> {
+    /// for each other. Returns with fewer if the policies changed.
+    async fn take_permits(&self, part: &Part) -> Result<(), AcquireError> {
         let rules = self.call.manager.coordinator.protocol;
         let all = u32::try_from(part.permits.len()).unwrap_or(u32::MAX);
-        while had.len() < part.count {
-            let missing = part.count - had.len();
+        loop {
+            let missing = self.lacks(part);
+            if missing == 0 || !self.is_current() {
+                return Ok(());
+            }
             let fits = |number| {
                 let missing = u32::try_from(missing).unwrap_or(u32::MAX);
                 rules.a_call_waits_for_permit(number, missing, all)
             };
-            let numbered = (1..).zip(&part.permits);
+            let (numbered, had) = ((1..).zip(&part.permits), self.has_of(part));
             let open: Vec<Key> = numbered
                 .filter(|(number, key)| fits(*number) && !had.contains(key))
                 .map(|(_, key)| key.clone())
@@ -168,39 +280,48 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
             let first =
                 if part.count == 1 && self.call.wait_until.is_some() { 1 } else { order.len() };
             let Tried { grants, failure, .. } = self.call.try_all(&order[..first], missing).await?;
-            let granted = if grants.is_empty() { self.wait_for(&order).await? } else { grants };
-            if granted.is_empty() {
-                return Err(match failure {
-                    Some(failure) => failure.into(),
-                    None => self.too_few(part).await,
-                });
+            if !grants.is_empty() {
+                grants.into_iter().for_each(|grant| self.has(grant));
+                continue;
             }
-            for grant in granted {
-                had.push(grant.key.clone());
-                self.has(grant);
+            match self.wait_for(&order).await? {
+                Waited::Granted(grant) => self.has(*grant),
+                Waited::Changed => return Ok(()),
+                Waited::Over if !self.is_current() => return Ok(()),
+                Waited::Over => {
+                    return Err(match failure {
+                        Some(failure) => failure.into(),
+                        None => self.too_few(part).await,
+                    });
+                }
             }
         }
-        Ok(())
     }
 
     /// Waits for one of these permits: in the queues of all of them here, and in that of one at its home node.
-    async fn wait_for(&self, permits: &[Key]) -> Result<Vec<Unheard>, AcquireError> {
-        let Some(until) = self.call.wait_until else { return Ok(Vec::new()) };
+    async fn wait_for(&self, permits: &[Key]) -> Result<Waited, AcquireError> {
+        let Some(until) = self.call.wait_until else { return Ok(Waited::Over) };
+        let coordinator = &self.call.manager.coordinator;
         loop {
-            let turn = OnceCell::new();
+            let (turn, changed) = (OnceCell::new(), Cell::new(false));
+            let version = coordinator.policy_version();
             let leave = async {
                 tokio::select! {
                     () = self.is_lost() => {}
+                    () = self.changed() => changed.set(true),
                     key = self.turn_elsewhere(permits) => drop(turn.set(key)),
                 }
             };
             if let Some(granted) = self.call.park(permits, until, leave).await? {
-                return Ok(vec![granted]);
+                return Ok(Waited::Granted(Box::new(granted)));
             }
-            let Some(key) = turn.into_inner() else { return Ok(Vec::new()) };
-            let tried = self.call.try_each(&[key], 1, Basis::Store).await?;
-            if !tried.grants.is_empty() {
-                return Ok(tried.grants);
+            if changed.get() || coordinator.policy_version() != version {
+                return Ok(Waited::Changed);
+            }
+            let Some(key) = turn.into_inner() else { return Ok(Waited::Over) };
+            let mut tried = self.call.try_each(&[key], 1, Basis::Store).await?;
+            if let Some(granted) = tried.grants.pop() {
+                return Ok(Waited::Granted(Box::new(granted)));
             }
         }
     }
@@ -269,122 +390,4 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
             Err(error) => error.into(),
         }
     }
-
-    fn has(&self, grant: Unheard) {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner).push(grant);
-    }
-}
-
-/// What becomes of the leases that it has.
-impl<T> Collector<'_, T> {
-    fn proofs(&self) -> Vec<(Key, LeaseId)> {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.iter().map(|one| (one.key.clone(), one.grant.lease_id)).collect()
-    }
-
-    /// Keeps the leases by heartbeats until one of them is lost. A session keeps its own.
-    async fn keep(&self) -> NotAll {
-        if self.call.session_ref.is_some() {
-            return std::future::pending().await;
-        }
-        let manager = self.call.manager;
-        loop {
-            tokio::time::sleep(Duration::from_millis(self.call.ttl_ms) / 3).await;
-            let beats = self.proofs().into_iter().map(|(key, id)| async move {
-                let beat = Heartbeat::new(id);
-                let alive = manager.keep_alive(key.as_str(), &beat, manager.now().into()).await;
-                alive.err().and_then(|error| lost(&key, error))
-            });
-            if let Some(lost) = join_all(beats).await.into_iter().flatten().next() {
-                return lost;
-            }
-        }
-    }
-
-    /// Makes the promises anew, as those of the first leases may have begun long ago.
-    async fn renew(&self) -> Result<(), NotAll> {
-        let proofs = self.proofs();
-        if self.call.session_ref.is_some() || proofs.len() == 1 {
-            return Ok(());
-        }
-        let (manager, received) = (self.call.manager, self.call.received);
-        let beats = proofs.iter().map(|(key, id)| {
-            let beat = Heartbeat::new(*id);
-            async move { manager.keep_alive(key.as_str(), &beat, received.into()).await }
-        });
-        for ((key, id), alive) in proofs.iter().zip(join_all(beats).await) {
-            match alive {
-                Ok(alive) => self.told_for(*id, alive.valid_for_ms),
-                Err(HolderError::Call(error)) => {
-                    return Err(NotAll::at(key, error));
-                }
-                Err(error) => lost(key, error).map_or(Ok(()), Err)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn told_for(&self, id: LeaseId, valid_for_ms: u64) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        for one in taken.iter_mut().filter(|one| one.grant.lease_id == id) {
-            one.grant.valid_for_ms = valid_for_ms;
-        }
-    }
-
-    /// All leases are kept for this long.
-    pub fn promise(&self, valid_for_ms: u64) {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.iter_mut().for_each(|one| one.grant.valid_for_ms = valid_for_ms);
-    }
-
-    /// The key of the first such lease.
-    pub fn first(&self, such: impl Fn(&Key, &Grant) -> bool) -> Option<Key> {
-        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
-        taken.iter().find(|one| such(&one.key, &one.grant)).map(|one| one.key.clone())
-    }
-
-    pub fn keys(&self) -> Vec<Key> {
-        self.proofs().into_iter().map(|(key, _)| key).collect()
-    }
-
-    /// The caller is being told of its leases.
-    pub fn told(self) -> Vec<(Key, Grant)> {
-        let taken = self.taken.into_inner().unwrap_or_else(PoisonError::into_inner);
-        taken.into_iter().map(Unheard::heard).collect()
-    }
-
-    /// Releases everything that this call was granted. What is not released when this ends, or when the caller hangs up,
-    /// is released later.
-    pub async fn give_back(&self) {
-        let taken = std::mem::take(&mut *self.taken.lock().unwrap_or_else(PoisonError::into_inner));
-        let (manager, rules) = (self.call.manager, self.call.manager.coordinator.protocol);
-        let is_in_flight = rules.a_refused_list_is_in_flight_until_it_is_released();
-        // The caller may hold what an earlier call with the same request id was granted.
-        let is_kept = |one: &Unheard| {
-            rules.a_refused_list_keeps(one.grant.again) || !rules.a_refused_list_is_given_back()
-        };
-        let (kept, refused): (Vec<_>, Vec<_>) = taken.into_iter().partition(is_kept);
-        kept.into_iter().for_each(|one| drop(one.heard()));
-        // All are marked as refused before the first release is awaited.
-        let serving = || self.serving.clone().filter(|_| is_in_flight).map(|serving| serving as _);
-        let refused: Vec<_> =
-            refused.into_iter().map(|one| one.refused(&manager.coordinator, serving())).collect();
-        join_all(refused.into_iter().map(|one| async move {
-            let release = Release { lease_id: one.grant.lease_id, value: None };
-            let released = manager.release(one.key.as_str(), release, manager.now()).await;
-            if !matches!(released, Err(HolderError::Call(_))) {
-                one.heard();
-            }
-        }))
-        .await;
-    }
-}
-
-/// Why the call cannot go on without a lease that it had. `None` if it may still have it.
-fn lost(key: &Key, error: HolderError) -> Option<NotAll> {
-    let how = match error {
-        HolderError::Lost(lost) => lost.kind(),
-        _ => return None,
-    };
-    Some(NotAll::at(key, AcquireError::Refused(Refusal::RequestSpent(how), None)))
 }

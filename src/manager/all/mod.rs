@@ -10,7 +10,9 @@
 //!
 //! [`Rules::a_call_waits_for_permit`]: crate::lease::Rules::a_call_waits_for_permit
 
+mod adapt;
 mod collect;
+mod kept;
 mod parts;
 mod request;
 
@@ -88,11 +90,11 @@ impl Manager {
                 for key in parts.iter().flat_map(Part::keys) {
                     self.check_ttl(key.as_str(), "ttl_ms", all.ttl_ms)?;
                 }
-                let collector = Collector::new(call, &turn)?;
-                collector.collect(&parts).await?;
+                let collector = Collector::new(call, all, parts, &turn)?;
+                collector.collect().await?;
                 Ok(collector.told())
             }
-            Some(session) => self.acquire_all_under(session, call, &parts, &turn).await,
+            Some(session) => self.acquire_all_under(session, call, (all, parts), &turn).await,
         }
     }
 
@@ -116,13 +118,20 @@ impl Manager {
         &self,
         session: SessionId,
         call: AnyCall<'_>,
-        parts: &[Part],
+        (all, parts): (&AcquireAll, Vec<Part>),
         turn: &impl AsyncFn(&Key, &Home) -> bool,
     ) -> Result<Vec<(Key, Grant)>, NotAll> {
         let under = self.call_under(session, call.received.into()).await?;
-        let collector = Collector::new(call.under(under.session_ref(), under.ttl_ms()), turn)?;
-        under.unless_over(pin!(collector.collect(parts))).await?;
-        let valid_for_ms = under.promise(|| collector.keys()).await?;
+        let call = call.under(under.session_ref(), under.ttl_ms());
+        let collector = Collector::new(call, all, parts, turn)?;
+        let valid_for_ms = loop {
+            under.unless_over(pin!(collector.collect())).await?;
+            let valid_for_ms = under.promise(|| collector.keys()).await?;
+            // The policies may have changed while the session was heard.
+            if collector.may_be_answered() {
+                break valid_for_ms;
+            }
+        };
         let is_lost = |key: &Key, grant: &Grant| under.is_lost(key, grant.view.token);
         if let Some(key) = collector.first(is_lost) {
             collector.give_back().await;

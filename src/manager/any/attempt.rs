@@ -102,7 +102,7 @@ impl AnyCall<'_> {
     ) -> Result<Unheard, AcquireError> {
         let allow_stale = basis == Basis::Memory;
         let choice = places.choose(key);
-        let granted = self.acquire(key, Acquire { allow_stale, ..self.request() }).await;
+        let granted = self.acquire(key, Acquire { allow_stale, ..self.request(key) }).await;
         choice.end(granted.as_ref().ok().map(|unheard| unheard.grant.view.token));
         granted
     }

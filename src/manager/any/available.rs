@@ -18,36 +18,53 @@ use crate::{
 
 impl AnyCall<'_> {
     /// Takes up to `count` of the candidates. While none is available and the call waits, the candidates are listed
-    /// again whenever one that was not tried may have become free.
+    /// again whenever one that was not tried may have become free, and whenever the policies changed.
     pub(super) async fn take_available(
         &self,
         mut candidates: Resolved,
         count: usize,
     ) -> Result<Vec<Unheard>, AcquireError> {
+        let coordinator = &self.manager.coordinator;
+        let mut policies = coordinator.policy_changes();
         loop {
+            let version = coordinator.policy_version();
             let Resolved { keys, others } = candidates;
             let keys = self.order(keys).await?;
-            let Tried { grants, counts, failure } = self.try_all(&keys, count).await?;
+            let until = self.wait_until;
+            let Tried { grants, counts, failure } = match self.try_all(&keys, count).await {
+                // A candidate was a lease until a moment ago.
+                Err(AcquireError::Call(CallError::Invalid(_)))
+                    if coordinator.policy_version() != version =>
+                {
+                    candidates = self.resolve_again().await?;
+                    continue;
+                }
+                tried => tried?,
+            };
             if !grants.is_empty() {
                 return Ok(grants);
             }
             let none = || failure.map_or(AcquireError::NoneAvailable(counts), Into::into);
-            let Some(until) = self.wait_until.filter(|_| !keys.is_empty()) else {
+            let Some(until) = until.filter(|_| !keys.is_empty()) else {
                 return Err(none());
             };
-            let freed = Cell::new(false);
+            let again = Cell::new(false);
             let leave = async {
-                let Some(feed) = others else { return std::future::pending().await };
-                self.others_freed(&keys, feed).await;
-                freed.set(true);
+                tokio::select! {
+                    () = self.others_freed(&keys, others) => {}
+                    _ = policies.changed() => {}
+                }
+                again.set(true);
             };
             if let Some(grant) = self.park(&keys, until, leave).await? {
                 return Ok(vec![grant]);
             }
-            if !freed.get() || self.manager.now() >= until {
+            // The keys themselves may have refused first.
+            let is_over = !again.get() && coordinator.policy_version() == version;
+            if is_over || self.manager.now() >= until {
                 return Err(none());
             }
-            candidates = self.resolve().await?;
+            candidates = self.resolve_again().await?;
         }
     }
 

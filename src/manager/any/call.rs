@@ -1,5 +1,7 @@
 //! A call of acquire-any while it is being served: its inputs, which were checked once.
 
+use std::sync::Arc;
+
 use super::request::AcquireAny;
 use crate::manager::checks::check_new;
 use crate::{
@@ -25,6 +27,8 @@ pub(in crate::manager) struct AnyCall<'a> {
     pub value: Option<&'a str>,
     /// For how long from its grant nobody else is granted each key, in milliseconds.
     pub min_hold_ms: u64,
+    /// The pool that the keys must belong to when they are granted.
+    pub pool: Option<Arc<str>>,
     /// The call takes keys back that its owner held last, or still holds.
     pub reclaims: bool,
 }
@@ -54,6 +58,7 @@ impl<'a> AnyCall<'a> {
             received,
             value: None,
             min_hold_ms: 0,
+            pool: any.candidates.pool().map(Into::into),
             reclaims: false,
         }
     }
@@ -65,11 +70,16 @@ impl<'a> AnyCall<'a> {
 
     /// The same call, which takes keys back and does not wait.
     pub fn reclaiming(&self) -> Self {
-        Self { wait_until: None, reclaims: true, ..*self }
+        Self { wait_until: None, reclaims: true, pool: self.pool.clone(), ..*self }
+    }
+
+    /// The same call, for keys of this pool.
+    pub fn of_pool(&self, pool: Arc<str>) -> Self {
+        Self { pool: Some(pool), ..*self }
     }
 
     /// The request for one of the keys.
-    pub fn request(&self) -> Acquire {
+    pub fn request(&self, key: &Key) -> Acquire {
         Acquire {
             allow_stale: true,
             value: self.value.map(Into::into),
@@ -77,6 +87,8 @@ impl<'a> AnyCall<'a> {
             mark: self.any.mark,
             session_ref: self.session_ref,
             reclaim: self.reclaims,
+            permit: self.manager.has_permits(key),
+            pool: self.pool.clone(),
             ..self.manager.request(&self.any.owner, self.ttl_ms)
         }
     }

@@ -48,6 +48,18 @@ impl AnyCall<'_> {
         Ok(Resolved { keys, others: cut.then_some(feed) })
     }
 
+    /// Lists the candidates after the policies may have changed. Keys that the call names and that are no leases any more
+    /// are left out, unless none is left.
+    pub(super) async fn resolve_again(&self) -> Result<Resolved, CallError> {
+        let Candidates::Keys(named) = &self.any.candidates else { return self.resolve().await };
+        let is_lease = |key: &&Key| self.manager.check_named("keys", key).is_ok();
+        let keys: Vec<Key> = named.iter().filter(is_lease).cloned().collect();
+        if keys.is_empty() {
+            self.check_keys(named)?;
+        }
+        Ok(Resolved { keys, others: None })
+    }
+
     /// Checks that a call names each key once, and only keys that a policy allows.
     fn check_keys(&self, keys: &[Key]) -> Result<(), Invalid> {
         let mut seen = HashSet::default();
@@ -81,7 +93,8 @@ impl AnyCall<'_> {
     }
 
     /// Resolves when a candidate outside `tried` may have become free.
-    pub async fn others_freed(&self, tried: &[Key], mut feed: Feed) {
+    pub async fn others_freed(&self, tried: &[Key], feed: Option<Feed>) {
+        let Some(mut feed) = feed else { return std::future::pending().await };
         let tried: HashSet<&Key> = tried.iter().collect();
         tokio::time::sleep(LOOK_AGAIN).await;
         let freed = |one: &Committed| {

@@ -90,7 +90,7 @@ impl AnyCall<'_> {
     }
 
     async fn grant_again(&self, key: &Key, served: &mut Served) -> Result<(), AcquireError> {
-        match self.acquire(key, self.request()).await {
+        match self.acquire(key, self.request(key)).await {
             Ok(unheard) => served.grants.push(unheard),
             Err(AcquireError::Call(CallError::Elsewhere(home))) => {
                 served.elsewhere.push((key.clone(), home));

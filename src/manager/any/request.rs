@@ -19,6 +19,16 @@ pub enum Candidates {
     Pool(String),
 }
 
+impl Candidates {
+    /// The pool that is named, if one is.
+    pub(super) fn pool(&self) -> Option<&str> {
+        match self {
+            Self::Pool(pool) => Some(pool),
+            Self::Keys(_) | Self::Prefix(_) => None,
+        }
+    }
+}
+
 /// How many leases an acquire-any takes at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {

@@ -54,7 +54,8 @@ impl AnyCall<'_> {
         };
         let indexed = tokio::time::timeout(PATIENCE, self.manager.coordinator.pools.indexed(&pool));
         indexed.await.map_err(|_| CallError::IndexingPool)?;
-        let member = Member { call: self, pool: &pool, session, named: &named };
+        let call = self.of_pool(pool.clone());
+        let member = Member { call: &call, pool: &pool, session, named: &named };
         let _serving = self.begin()?;
         match member.granted_before().await? {
             Some(served) => Ok(served),

@@ -68,7 +68,7 @@ impl AnyCall<'_> {
 
     /// Takes a place in the queue of a key. A key that cannot be reached drops the place, and is tried again.
     fn queue_up(&self, key: &Key, grant_nonce: Nonce, place: Place, until: Moment) {
-        let acquire = Acquire { wait_until: Some(until), grant_nonce, ..self.request() };
+        let acquire = Acquire { wait_until: Some(until), grant_nonce, ..self.request(key) };
         let call = Call {
             caller: Reply::Any(place),
             received: self.received,

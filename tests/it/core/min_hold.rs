@@ -1,6 +1,6 @@
 //! The minimum hold: nobody else is granted a key before it is over, even if the lease is released.
 
-use tenure::lease::{Answer, Refusal};
+use tenure::lease::{Answer, LeaseId, Mutant, Refusal};
 
 use crate::core::harness::*;
 
@@ -171,4 +171,110 @@ fn a_repeated_call_gets_the_same_grant_and_begins_nothing_anew() {
     assert_eq!(again.token(), a.token());
     bench.done(release(a.proof()));
     assert_eq!(bench.record().shut_ms(), HOLD - TTL_MS / 2);
+}
+
+/// What the state of a key is after a grant whose caller leaves while the grant is being written.
+fn after_a_grant_unheard(mutant: Option<Mutant>) -> &'static str {
+    let mut bench = Bench::breaking(mutant);
+    let a = bench.ask(acquire("a").min_hold_ms(HOLD));
+    a.leaves();
+    bench.settle();
+    assert_eq!(bench.events(), ["granted", "released"]);
+    bench.state()
+}
+
+#[test]
+fn a_grant_that_no_answer_named_begins_none() {
+    assert_eq!(after_a_grant_unheard(None), "free");
+    assert_eq!(after_a_grant_unheard(Some(Mutant::UnheardHoldKept)), "cooling");
+}
+
+#[test]
+fn a_waiter_that_leaves_while_it_is_granted_the_key_leaves_it_to_the_next() {
+    let (mut bench, a) = held_by("a");
+    let b = bench.ask(acquire("b").min_hold_ms(HOLD).waiting_until(START + ms(60_000)));
+    let c = bench.ask(acquire("c").waiting_until(START + ms(60_000)));
+    bench.ask(release(a.proof()));
+    b.leaves();
+    bench.settle();
+    c.grant();
+    assert_eq!(bench.events(), ["granted", "released", "granted", "released", "granted"]);
+}
+
+#[test]
+fn a_grant_whose_outcome_no_caller_waited_for_begins_none() {
+    let mut bench = Bench::new();
+    let a = bench.ask(acquire("a").min_hold_ms(HOLD));
+    bench.lose_reply(true);
+    assert!(matches!(a.answer(), Answer::Store(_)));
+    bench.run(1_000);
+    assert_eq!(bench.state(), "free");
+}
+
+/// A key that `a` was granted, before its caller was told: the lease id.
+fn granted_for_now() -> (Bench, LeaseId) {
+    let (bench, a) = held();
+    let id = a.proof();
+    (bench, id)
+}
+
+#[test]
+fn a_grant_that_is_given_back_later_leaves_nothing() {
+    for rebuilt in [false, true] {
+        let (mut bench, id) = granted_for_now();
+        if rebuilt {
+            bench.rebuild();
+            bench.settle();
+        }
+        bench.run(1_000);
+        bench.done(give_back(id));
+        assert_eq!(bench.state(), "free");
+        bench.done(acquire("b"));
+        // The judge takes the first answer for one that reached its caller.
+        bench.verdict = Ok(());
+    }
+}
+
+#[test]
+fn a_grant_that_ran_out_before_it_is_given_back_opens_the_key() {
+    let (mut bench, id) = granted_for_now();
+    bench.run(TTL_MS);
+    assert_eq!(bench.state(), "cooling");
+    let b = bench.ask(acquire("b").waiting_until(START + ms(60_000)));
+    let back = bench.done(give_back(id));
+    assert!(matches!(back.answer(), Answer::Released(true)));
+    b.grant();
+    assert_eq!(bench.events(), ["granted", "expired", "cooled", "granted"]);
+    let back = bench.done(give_back(id));
+    assert!(matches!(back.answer(), Answer::Released(false)), "it opens no later tenure");
+    bench.verdict = Ok(());
+}
+
+#[test]
+fn what_kept_the_key_shut_before_such_a_grant_keeps_it_shut_after() {
+    let (mut bench, a) = held();
+    bench.done(release(a.proof()));
+    bench.run(5_000);
+    let again = bench.ask(acquire("a").reclaiming().min_hold_ms(2 * HOLD));
+    again.leaves();
+    bench.settle();
+    assert_eq!(refused(&bench.done(acquire("b"))), (Refusal::Cooling, Some(HOLD - 5_000)));
+    bench.run(HOLD - 5_000);
+    assert_eq!(bench.state(), "free");
+}
+
+#[test]
+fn a_grant_under_a_request_id_that_no_answer_named_begins_none_when_it_runs_out() {
+    for asks_again in [false, true] {
+        let mut bench = Bench::new();
+        let a = bench.ask(acquire("a").min_hold_ms(HOLD).id(7, 7));
+        a.leaves();
+        bench.settle();
+        assert_eq!(bench.state(), "held", "its caller may ask again");
+        if asks_again {
+            bench.done(acquire("a").min_hold_ms(HOLD).id(7, 7)).grant();
+        }
+        bench.run(TTL_MS);
+        assert_eq!(bench.state(), if asks_again { "cooling" } else { "free" });
+    }
 }

@@ -19,6 +19,7 @@ mod min_hold;
 mod mutants;
 mod nodes;
 mod pin;
+mod policy_change;
 mod principals;
 mod recover;
 mod request_id;

@@ -45,6 +45,8 @@
 //! | revival after a fence | `revival_after_fence_is_noticed`, `model` |
 //! | lock-delay skipped on expiry | `lock_delay_skipped_is_noticed`, `model` |
 //! | minimum hold that ends with its tenure | `minimum_hold_cut_is_noticed`, `model` |
+//! | minimum hold of a grant that no answer named | `min_hold`: `a_grant_that_no_answer_named_begins_none` |
+//! | a key granted by the policy that was in force when its caller began to wait | `policy_change`: `a_waiter_is_not_granted_a_key_that_is_no_longer_a_lease_of_its_name` |
 //! | client counts from the reply | `model`: `a_client_that_counts_from_the_reply_is_found` |
 //! | window left open after sending release | `model`: `a_client_whose_window_stays_open_after_its_release_is_found` |
 

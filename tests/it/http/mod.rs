@@ -36,6 +36,7 @@ mod min_hold;
 mod orders;
 mod overload;
 mod permits;
+mod permits_reload;
 mod places;
 mod policies;
 mod policy_keys;

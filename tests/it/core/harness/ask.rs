@@ -1,8 +1,8 @@
 //! Requests, as sentences.
 
 use tenure::lease::{
-    Acquire, AskHandover, Heartbeat, LeaseId, Moment, Nonce, Owner, Release, Request, Revoke,
-    SessionRef, Token, Transfer,
+    Acquire, AskHandover, GiveBack, Heartbeat, LeaseId, Moment, Nonce, Owner, Release, Request,
+    Revoke, SessionRef, Token, Transfer,
 };
 
 /// The ttl of whoever does not say.
@@ -33,6 +33,8 @@ pub fn acquire(name: &str) -> Ask {
         min_hold_ms: 0,
         spec: None,
         place: false,
+        permit: false,
+        pool: None,
     })
 }
 
@@ -68,6 +70,18 @@ impl Ask {
         self
     }
 
+    /// Only while the key is a permit.
+    pub fn permit(mut self) -> Self {
+        self.0.permit = true;
+        self
+    }
+
+    /// Only while the key belongs to this pool.
+    pub fn of_pool(mut self, pool: &str) -> Self {
+        self.0.pool = Some(pool.into());
+        self
+    }
+
     /// To be kept by a session.
     pub fn kept_by(mut self, session_ref: SessionRef) -> Self {
         self.0.session_ref = Some(session_ref);
@@ -98,6 +112,11 @@ pub fn heartbeat_with(lease_id: LeaseId, value: Option<&str>, ttl_ms: Option<u64
 
 pub fn release(lease_id: LeaseId) -> Request {
     Request::Release(Release { lease_id, value: None })
+}
+
+/// By the coordinator, for a caller that no answer reached.
+pub fn give_back(lease_id: LeaseId) -> Request {
+    Request::GiveBack(GiveBack { lease_id, goes_on: false })
 }
 
 pub fn transfer(lease_id: LeaseId, to: &str) -> Request {

@@ -42,6 +42,10 @@ pub struct Duties {
     shut: Option<(Moment, Owner)>,
     /// Until when the tenure that was granted last keeps everybody else from the key, whatever becomes of it.
     min_hold: Option<(Moment, Owner)>,
+    /// The same, of a tenure before it whose owner took the key back.
+    earlier_hold: Option<(Moment, Owner)>,
+    /// The tenures that an answer named.
+    heard: BTreeSet<Token>,
     last: Token,
 }
 
@@ -71,6 +75,11 @@ impl Duties {
         ensure(due, || format!("R8: {run:?} while {:?} was granted last", self.last))
     }
 
+    /// An answer named this tenure.
+    pub fn heard(&mut self, token: Token) {
+        self.heard.insert(token);
+    }
+
     /// A change became durable.
     pub fn committed(
         &mut self,
@@ -94,6 +103,10 @@ impl Duties {
                 let named = change.reason.as_deref() != Some("to any successor");
                 if kind == ChangeKind::Revoked || kind == ChangeKind::Transferred && named {
                     self.min_hold = None;
+                }
+                // A grant that no answer named begins no minimum hold.
+                if change.previous.as_ref().is_some_and(|(_, token)| !self.heard.contains(token)) {
+                    self.min_hold = self.earlier_hold.take();
                 }
                 self.ended(change, write, before);
                 Ok(())
@@ -124,7 +137,9 @@ impl Duties {
         ensure(early.is_none(), || format!("lock-delay: {change:?} before {early:?}"))?;
         let began = write.record.written;
         let owner = change.owner.clone().expect("a grant has an owner");
-        let early = self.min_hold.take().filter(|(until, by)| *until > began && owner != *by);
+        let held = self.min_hold.take().filter(|(until, _)| *until > began);
+        self.earlier_hold = held.clone().filter(|(_, by)| *by == owner);
+        let early = held.filter(|(_, by)| owner != *by);
         ensure(early.is_none(), || format!("minimum hold: {change:?} before {early:?}"))?;
         let left = write.record.fences_and_delay.as_ref().map_or(0, |left| left.cooling_ms);
         self.min_hold = (left > 0).then(|| (began + std::time::Duration::from_millis(left), owner));

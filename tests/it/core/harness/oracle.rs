@@ -152,6 +152,9 @@ impl Oracle {
                 let token = grant.view.token;
                 self.durable(token, cell)?;
                 self.proofs.push((grant.lease_id, token));
+                if !who.has_left() {
+                    self.duties.heard(token);
+                }
                 self.window(token, who, grant.valid_for_ms, now)
             }
             Answer::Alive { token, valid_for_ms, .. } => {
@@ -220,8 +223,11 @@ impl Oracle {
     }
 
     fn released(&self, who: &Who, cell: &StoreCell) -> Verdict {
-        let Request::Release(release) = &*who.asked else {
-            return Err("an answer to a release that nobody asked for".into());
+        let release = match &*who.asked {
+            Request::Release(release) => release,
+            // It may also open a key that the tenure left shut.
+            Request::GiveBack(_) => return Ok(()),
+            _ => return Err("an answer to a release that nobody asked for".into()),
         };
         // Which tenure a lease id belongs to that nobody was told, only the lease knows.
         let token = self.token_of(release.lease_id);

@@ -39,7 +39,19 @@ pub fn failed() -> FenceResult {
     FenceResult::Failed("no answer".into())
 }
 
+/// Each key has this many permits, and belongs to this pool.
+pub fn with_permits(permits: u32, pool: &str) -> Arc<Policies> {
+    let policy = Policy { permits, pool: pool.into(), ..Policy::default() };
+    Arc::new(Policies::new(Vec::new(), policy))
+}
+
 impl Bench {
+    /// The settings are read again: the policies change, and every actor is nudged.
+    pub fn reload(&mut self, policies: Arc<Policies>) {
+        self.context.policies = policies;
+        self.input(Input::Tick);
+    }
+
     /// A key that was never written, under a lock-delay and fences.
     pub fn ruled(lock_delay_ms: u32, fence: Option<FencePlan>) -> Self {
         let mut bench = Self::new();
