@@ -7,6 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -16,11 +17,11 @@ use super::{
     leftovers::{Forgotten, UnheardGrants},
     mail::{Mail, Reply},
     plugins::{NamedPlugin, Plugins, Subscription},
-    pools::Pools,
+    pools::{DryRun, PoolView, Pools},
     quotas::{self, Quotas},
     runtime::{
         bus::Bus, cells::CellEntry, followers::Followers, inbox::Inbox, outcomes::Outcomes,
-        registry::Registry, stuck::Stuck, traced_changes::TracedChanges, watch,
+        registry::Registry, shown::Shown, stuck::Stuck, traced_changes::TracedChanges, watch,
     },
     sessions::{SessionService, Sessions},
 };
@@ -29,6 +30,9 @@ use crate::{
     store::Found,
     telemetry::PoolMetrics,
 };
+
+/// A view of a pool that takes longer than this is kept for other readers. A pool of 10 000 keys takes about as long.
+const LONG: Duration = Duration::from_millis(5);
 
 /// What the actors and tasks of a coordinator share. It can be used as its environment.
 pub struct Coordinator {
@@ -46,6 +50,11 @@ pub struct Coordinator {
     pub quotas: Arc<Quotas>,
     /// Changes with the policies.
     policy_changes: watch::Sender<()>,
+    /// What operators were shown last of each pool.
+    pub(super) views: Shown<PoolView>,
+    pub(super) plans: Shown<DryRun>,
+    /// Held while it is found out which members the free keys of a pool are for.
+    pub(super) assigning: Arc<tokio::sync::Mutex<()>>,
     /// What plugins are notified of.
     subscriptions: ArcSwap<Vec<Subscription>>,
     pub bus: Bus,
@@ -92,6 +101,7 @@ impl Coordinator {
     ) -> Self {
         let (environment, registry) = (Arc::new(environment), Arc::new(registry));
         let pools = Arc::new(Pools::new(environment.protocol));
+        let quotas = Quotas::new(environment.protocol);
         let sessions = Arc::<Sessions>::default();
         let session_service = SessionService::new(
             environment.clone(),
@@ -118,8 +128,11 @@ impl Coordinator {
             pools,
             sessions,
             plugins,
-            quotas: Arc::default(),
+            quotas: Arc::new(quotas),
             policy_changes: watch::Sender::new(()),
+            views: Shown::new(LONG),
+            plans: Shown::new(Duration::ZERO),
+            assigning: Arc::default(),
             subscriptions: ArcSwap::from_pointee(subscriptions),
             bus,
             followers: Arc::default(),
@@ -132,7 +145,7 @@ impl Coordinator {
     pub fn set_policies(&self, policies: Arc<Policies>) {
         self.put_policies(policies);
         self.registry.tell_all(|| Mail::Nudge);
-        self.pools.missed_changes();
+        self.pools.missed_changes(self.store.meta().epoch);
         self.policy_changes.send_replace(());
     }
 

@@ -37,8 +37,8 @@ mod runtime;
 mod sessions;
 mod supervision;
 
-pub(crate) use balancer::dry_run;
 pub(crate) use balancer::start as start_balancer;
+pub(crate) use balancer::{assign as assign_pool, dry_run, view as pool_view};
 pub use cluster::{Node, NodeView};
 pub use coordinator::Coordinator;
 pub use environment::{

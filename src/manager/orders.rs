@@ -72,7 +72,7 @@ impl Manager {
             }
         };
         tracing::info!(pool, %order, lasts_ms, by, reason, "an order for the pool stands");
-        self.coordinator.pools.obey(pool, (stored, true), controls, (self.now(), at_ms));
+        self.coordinator.pools.stored(pool, (stored, controls), (self.now(), at_ms));
         // Calls that already stand in queues must not be granted what the order keeps from them.
         let looked_again = self.coordinator.pools.looked_again(pool);
         if tokio::time::timeout(PATIENCE, looked_again).await.is_err() {
@@ -178,7 +178,8 @@ impl Manager {
                 if let Some(metrics) = table.named(&pool) {
                     metrics.warmups.cancelled(cancelled);
                 }
-                coordinator.pools.obey(&pool, (token, true), controls, (self.now(), at_ms));
+                let now = (self.now(), at_ms);
+                coordinator.pools.stored(&pool, (token, controls), now);
             });
             (pool, stored)
         });

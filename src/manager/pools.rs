@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{CallError, Invalid, Manager};
 use crate::{
-    actor::{DryRun, PoolView, dry_run},
+    actor::{DryRun, PoolView, dry_run, pool_view},
     lease::{Key, PoolControls},
 };
 
@@ -71,7 +71,8 @@ impl Manager {
         };
         let table = self.coordinator.policy_table();
         let (balance, by_load) = (table.balances(name), table.load_tolerance(name).is_some());
-        let mut view = self.coordinator.pools.view(name, self.now());
+        let view = pool_view(&self.coordinator, name).await;
+        let mut view = view.map(|view| PoolView::clone(&view));
         for member in view.iter_mut().flat_map(|view| &mut view.members) {
             let here = self.coordinator.sessions.get(member.digest).is_some();
             if here {
@@ -93,10 +94,9 @@ impl Manager {
     }
 
     /// What all nodes together would do now for the balance of a pool, without doing it. `None` if no session joined
-    /// the pool, or while the keys are not counted.
-    #[must_use]
-    pub fn plan_of_pool(&self, name: &str) -> Option<DryRun> {
-        dry_run(&self.coordinator, name)
+    /// the pool, or while the keys are not counted. All callers within a second get the same plan.
+    pub async fn plan_of_pool(&self, name: &str) -> Option<Arc<DryRun>> {
+        dry_run(&self.coordinator, name).await
     }
 
     fn is_alive(&self, node: crate::lease::Nonce) -> bool {

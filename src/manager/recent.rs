@@ -192,10 +192,9 @@ impl Manager {
     pub(crate) fn uneven_pools(&self) -> Vec<UnevenPool> {
         let table = self.coordinator.policy_table();
         let uneven = |pool: Arc<str>| {
-            let view = self.coordinator.pools.view(&pool, self.now());
-            let view = view.filter(|_| table.balances(&pool))?;
-            let (since, moves) = view.uneven?;
-            Some(UnevenPool { pool, since, moves, members: view.members.len() })
+            let noted = self.coordinator.pools.noted(&pool).filter(|_| table.balances(&pool))?;
+            let (since, moves) = noted.uneven?;
+            Some(UnevenPool { pool, since, moves, members: noted.members })
         };
         table.pools().into_iter().filter_map(uneven).collect()
     }
@@ -204,9 +203,9 @@ impl Manager {
     pub(crate) fn frozen_pools(&self) -> Vec<(Arc<str>, usize, u64)> {
         let frozen = |pool: Arc<str>| {
             let since_ms = self.coordinator.pools.controls(&pool).frozen.as_ref()?.at_ms;
-            let view = self.coordinator.pools.view(&pool, self.now())?;
+            let free = self.coordinator.pools.noted(&pool)?.free;
             let for_ms = self.wall_ms().saturating_sub(since_ms);
-            (view.free > 0).then_some((pool, view.free, for_ms))
+            (free > 0).then_some((pool, free, for_ms))
         };
         self.coordinator.policy_table().pools().into_iter().filter_map(frozen).collect()
     }
@@ -214,10 +213,10 @@ impl Manager {
     /// The pools with keys that no member can take, whatever the orders of operators.
     pub(crate) fn unplaced_pools(&self) -> Vec<UnplacedPool> {
         let unplaced = |pool: Arc<str>| {
-            let view = self.coordinator.pools.view(&pool, self.now())?;
-            let count = |why: Unplaced| view.unplaced.counts.get(&why).copied().unwrap_or(0);
+            let noted = self.coordinator.pools.noted(&pool)?;
+            let count = |why: Unplaced| noted.unplaced.counts.get(&why).copied().unwrap_or(0);
             let no_room = count(Unplaced::Capacity) + count(Unplaced::LoadLimit);
-            let (unmet, since) = (count(Unplaced::Require), view.unplaced_since?);
+            let (unmet, since) = (count(Unplaced::Require), noted.unplaced_since?);
             (unmet + no_room > 0).then_some(UnplacedPool { pool, since, unmet, no_room })
         };
         self.coordinator.policy_table().pools().into_iter().filter_map(unplaced).collect()
@@ -226,8 +225,8 @@ impl Manager {
     /// The pools whose guards against mass failures stand, with the time since then in milliseconds.
     pub(crate) fn guarded_pools(&self) -> Vec<GuardedPool> {
         let guarded = |pool: Arc<str>| {
-            let view = self.coordinator.pools.view(&pool, self.now())?;
-            let (guard, left) = (view.guard?, view.members.len());
+            let noted = self.coordinator.pools.noted(&pool)?;
+            let (guard, left) = (noted.guard?, noted.members);
             let for_ms = self.wall_ms().saturating_sub(guard.at_ms);
             Some(GuardedPool { pool, members: guard.members, left, for_ms })
         };

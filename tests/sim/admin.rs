@@ -11,6 +11,7 @@ use tenure::{
 use super::{
     ask::{Ask, Got},
     history::{Event, Op},
+    memories,
     plain::{a_key, release},
     plan::Standing,
     run,
@@ -145,7 +146,8 @@ pub async fn clear(me: &Worker) {
 
 /// I8: takes every key, and gives it back. Those that could not be had.
 pub async fn probe(probes: &[Rc<Worker>], bound_ms: u64) -> Vec<String> {
-    let keys = probes[0].arena.plan.keys.clone();
+    let mut keys = probes[0].arena.plan.keys.clone();
+    keys.extend(memories::permits(&probes[0].arena.plan));
     let each = keys.iter().enumerate().map(|(n, key)| {
         let me = &probes[n % probes.len()];
         async move {

@@ -29,6 +29,7 @@ use tokio::{
 use super::{
     door::{Door, url},
     history::{Event, Log, Sight},
+    memories::{self, Memories},
     net::Net,
     plugin::SimPlugin,
     signal::Signal,
@@ -59,6 +60,7 @@ pub struct Site {
     /// Heartbeats whose thread is stopped: see [`Door::stops`].
     pub stops: (u64, u64),
     pub min_age: Duration,
+    pub workers: usize,
 }
 
 /// A machine.
@@ -74,6 +76,7 @@ struct Process {
     local: RefCell<Option<LocalSet>>,
     signal: Signal,
     manager: RefCell<Option<Arc<Manager>>>,
+    memories: RefCell<Option<Memories>>,
     /// When it was polled last, and how often at that instant.
     polled: Cell<(u64, u32)>,
 }
@@ -121,6 +124,7 @@ impl Host {
             local: RefCell::default(),
             signal: Signal::default(),
             manager: RefCell::default(),
+            memories: RefCell::default(),
             polled: Cell::default(),
         });
         let life = Life {
@@ -149,6 +153,7 @@ impl Host {
         let Some(process) = self.process.borrow_mut().take() else { return };
         self.site.net.listen(self.number, None);
         let local = process.local.borrow_mut().take();
+        drop(process.memories.borrow_mut().take());
         drop(process.manager.borrow_mut().take());
         drop(local);
         process.signal.go_on();
@@ -191,6 +196,15 @@ impl Host {
         ghosts
             .map(|ghost| format!("I8: node {} has the ghost {ghost} in its pool", self.number))
             .collect()
+    }
+
+    /// How what this node remembers differs from the store.
+    pub fn remembers(&self, truth: &[(Key, Found)]) -> Vec<String> {
+        let process = self.process.borrow();
+        let wrong = process.as_ref().and_then(|process| {
+            process.memories.borrow().as_ref().map(|memories| memories.wrong(truth))
+        });
+        wrong.unwrap_or_default()
     }
 
     /// Under which epoch it may promise now.
@@ -261,6 +275,7 @@ impl Life {
         self.observe(&manager);
         self.subscribe(&manager);
         let Some(process) = self.process.upgrade() else { return };
+        *process.memories.borrow_mut() = Some(self.remember(&manager));
         *process.manager.borrow_mut() = Some(manager.clone());
         drop(process);
         let (inbox, mut parcels) = mpsc::unbounded_channel();
@@ -272,6 +287,16 @@ impl Life {
         while let Some(parcel) = parcels.recv().await {
             spawn_local(door.clone().serve(parcel));
         }
+    }
+
+    /// From now on it is known what this process remembers.
+    fn remember(&self, manager: &Arc<Manager>) -> Memories {
+        memories::count_all(manager, self.site.workers);
+        let routes = memories::Routes::default();
+        if let Ok(subscriber) = manager.coordinator().bus.subscribe() {
+            spawn_local(memories::route(manager.clone(), subscriber, routes.clone()));
+        }
+        Memories::new(manager, self.site.workers, routes)
     }
 
     async fn open(&self) -> Result<Arc<Manager>, ()> {

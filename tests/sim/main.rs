@@ -16,6 +16,7 @@ mod faults;
 #[path = "../history/mod.rs"]
 mod history;
 mod host;
+mod memories;
 mod mutants;
 mod net;
 mod operator;

@@ -44,6 +44,9 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
                 || matches!(fault, Fault::Crash { .. } | Fault::Pause { .. } | Fault::Leave { .. })
         })
     };
+    if matches!(mutant, Mutant::PoolRemembersLostTokens | Mutant::QuotaRemembersLostTokens) {
+        return plan.goes_back && !plan.recalls();
+    }
     if has(|fault| matches!(fault, Fault::Regress { .. })) {
         // What a store does after it lost acknowledged writes is promised by nobody.
         return false;
@@ -183,6 +186,11 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
         Mutant::TenureOutlivesEpoch => {
             let copied = ms(1_500);
             more.push(Fault::Regress { copied, raised: Duration::ZERO });
+        }
+        // What nodes knew is not corrected by later grants.
+        Mutant::PoolRemembersLostTokens | Mutant::QuotaRemembersLostTokens => {
+            plan.sessions = 900;
+            plan.ttls = vec![1_500];
         }
         Mutant::FailedFenceOpens => plan.manners.fails = 900,
         // Nobody else is to end what no plugin does.

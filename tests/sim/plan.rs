@@ -144,6 +144,8 @@ pub struct Plan {
     /// In thousandths: heartbeats whose thread is stopped between reading the clock and promising; and for how many
     /// milliseconds at most.
     pub stops: (u64, u64),
+    /// The store loses its tail, and its epoch is raised, while nodes run that serve a pool and permits.
+    pub goes_back: bool,
     /// Who has no answer to a heartbeat that changes something sends one that does not.
     pub restless: bool,
 }
@@ -214,14 +216,20 @@ pub fn plan(seed: u64) -> Plan {
         skips_fences: true,
         impatience: 60,
         stops: (30, 400),
+        goes_back: false,
         restless: false,
         keys,
     };
     plan.draw_pool(seed);
+    plan.draw_return(seed);
     plan.placed = plan.pool && !plan.policies.of("p/").place.is_empty();
     plan.draw_faults(dice, base);
+    plan.draw_regress(seed);
     let mut chance = Chance::of(seed, "permits");
     plan.alls = *chance.pick(&[0, 0, 100, 500]);
+    if plan.goes_back {
+        plan.alls = plan.alls.max(100);
+    }
     plan
 }
 
@@ -319,6 +327,37 @@ impl Plan {
         ]);
         let (at, span) = (chance.between(2, 6) * SECOND, ms(chance.between(8_000, 20_000)));
         self.standing = standing.map(|standing| (standing, at, span));
+    }
+
+    /// In some worlds the store loses its tail, and its epoch is raised, under running nodes with a pool and permits.
+    fn draw_return(&mut self, seed: u64) {
+        let mut chance = Chance::of(seed, "goes back");
+        self.goes_back = self.kind.is_shared() && chance.per_mille(60);
+        if !self.goes_back {
+            return;
+        }
+        if !self.pool {
+            let keys = chance.between(4, 12);
+            let key = |n| Key::new(&format!("p/{n}")).expect("it is a key");
+            self.keys.extend((100..100 + keys).map(key));
+            self.pool = true;
+        }
+        self.sessions = self.sessions.max(400);
+    }
+
+    fn draw_regress(&mut self, seed: u64) {
+        if !self.goes_back {
+            return;
+        }
+        let mut chance = Chance::of(seed, "regress");
+        let at = chance.between(2, 8) * SECOND;
+        let (copied, raised) = (ms(chance.between(500, 4_000)), ms(chance.between(0, 3_000)));
+        // Who restores a store stops its old leader before.
+        self.faults.retain(|(_, fault)| !matches!(fault, Fault::StepDown | Fault::Regress { .. }));
+        self.faults.push((at, Fault::Regress { copied, raised }));
+        self.faults.sort_by_key(|(at, _)| *at);
+        self.calm = self.calm.max(at + 22 * SECOND);
+        self.stop = self.stop.max(self.calm + 3 * SECOND);
     }
 
     /// When nodes may not know for long what others stored: from and to. `None` where the store is slow, or loses

@@ -10,7 +10,7 @@ use std::{
 
 use tenure::{
     clock::Chance,
-    lease::{MAX_NODE_TTL_MS, Mutant, OnFenceFailure, Owner},
+    lease::{MAX_NODE_TTL_MS, Mutant, OnFenceFailure, Owner, Principal},
 };
 use tokio::task::{LocalSet, spawn_local};
 
@@ -20,7 +20,7 @@ use super::{
     faults::Nemesis,
     history::{Event, Log, Op},
     host::{Host, Site},
-    mutants,
+    memories, mutants,
     net::Net,
     panics, plain,
     plan::{FENCE_MS, Fault, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan},
@@ -48,7 +48,12 @@ pub struct Outcome {
 
 /// The owner that a worker acts as.
 pub fn owner(worker: usize) -> Owner {
-    Owner::new(&format!("w{worker}")).expect("it is a name")
+    named(&format!("w{worker}"))
+}
+
+/// The owner with a name, who is a principal of the same name.
+pub fn named(name: &str) -> Owner {
+    Owner::new(name).expect("it is a name").of(Some(Principal::new(name)))
 }
 
 /// What a seed is run with.
@@ -134,12 +139,17 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     for task in tasks {
         task.await.expect("workers do not panic");
     }
+    // Before the probes take each key anew.
+    let mut wrong = Vec::new();
+    if !arena.plan.recalls() {
+        wrong.extend(memories::look(&hosts, &site.server).await);
+    }
     let probe = |n| Rc::new(Worker::new(count + 1 + n, "probe", &arena, chance.fork()));
     let probes: Vec<_> = (0..3).map(probe).collect();
-    let mut stuck = admin::probe(&probes, bound_ms(&arena.plan)).await;
+    wrong.extend(admin::probe(&probes, bound_ms(&arena.plan)).await);
     if !arena.plan.recalls() {
         for host in &hosts {
-            stuck.extend(host.ghosts().await);
+            wrong.extend(host.ghosts().await);
         }
     }
     // What is on its way to subscribers arrives, and whoever asked without a wait was to be answered by now.
@@ -148,7 +158,7 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     log.push(now(), Event::Over);
     let span = now();
     hosts.iter().for_each(|host| host.crash());
-    (stuck, span, World::of(&arena.plan))
+    (wrong, span, World::of(&arena.plan))
 }
 
 /// A fence that failed keeps its key shut.
@@ -195,6 +205,7 @@ pub fn site(
         bus_buffer: plan.bus_buffer,
         stops: plan.stops,
         min_age: plan.min_age,
+        workers: plan.workers,
     })
 }
 

@@ -18,6 +18,7 @@ use super::{
     history::{Event, IN_DOUBT, Log, Op},
     net::{Net, Place, Unheard, Way},
     plan::Plan,
+    run::named,
     time::{MS, SECOND, SimClock, ms, now},
 };
 
@@ -87,7 +88,7 @@ impl Worker {
         Self {
             place: Place::Worker(number),
             name: name.to_owned(),
-            owner: Owner::new(name).expect("it is a name"),
+            owner: named(name),
             clock,
             arena: arena.clone(),
             node: Cell::new(chance.index(arena.plan.nodes)),

@@ -7,7 +7,8 @@ use futures_util::{StreamExt, stream};
 use crate::{
     actor::{
         coordinator::Coordinator,
-        pools::{DryRun, Order, Pool},
+        pools::{Before, DryRun, Order, Pool},
+        runtime::aside::aside,
         sessions::ask_handover,
     },
     lease::{Answer, Key, Moment, Nonce, Said, balance::Damping},
@@ -30,12 +31,12 @@ fn damping(coordinator: &Coordinator) -> Damping {
 
 /// What all nodes together would do now for the balance of a pool, without doing it; also for a pool that is not
 /// balanced. `None` if no session joined the pool, or while not all of it is known.
-pub fn dry_run(coordinator: &Coordinator, name: &str) -> Option<DryRun> {
+pub(super) fn dry_run(coordinator: &Coordinator, name: &str) -> Option<DryRun> {
     let table = coordinator.policy_table();
     let balances = table.balances(name);
     let movable = |key: &Key| !balances || table.of(key.as_str()).0.balance.moves();
-    let now = coordinator.clock.now();
-    coordinator.pools.change_known(name, |pool| pool.dry_run(movable, now, damping(coordinator)))
+    let mut pool = coordinator.pools.copy_known(name)?;
+    Some(pool.dry_run(movable, coordinator.clock.now(), damping(coordinator)))
 }
 
 /// Runs for as long as the process.
@@ -58,57 +59,73 @@ pub async fn balance(coordinator: &Arc<Coordinator>) {
 /// Asks for the leases of a pool that must move. Returns whether some must be asked for later.
 async fn balance_pool(coordinator: &Arc<Coordinator>, name: &str, damping: Damping) -> bool {
     let now = coordinator.clock.now();
-    let (orders, wanted) = plan(coordinator, name, now, damping);
+    let (orders, wanted) = plan(coordinator, name, now, damping).await;
     let asks = orders.into_iter().map(|order| ask(coordinator, name, order, now));
     stream::iter(asks).buffer_unordered(ASKS_AT_ONCE).collect::<()>().await;
     wanted
 }
 
 /// The leases of a pool that this node must ask for now, with their sessions. The flag: some must be asked for later.
-fn plan(
-    coordinator: &Coordinator,
+/// The plan is made on a copy, and away from the threads of calls.
+async fn plan(
+    coordinator: &Arc<Coordinator>,
     name: &str,
     now: Moment,
     damping: Damping,
 ) -> (Vec<Order>, bool) {
-    let table = coordinator.policy_table();
-    let here = |digest: Nonce| coordinator.sessions.get(digest).is_some();
-    let movable = |key: &Key| table.of(key.as_str()).0.balance.moves();
-    let upgrade = Duration::from_millis(table.mixed_versions_ms(name));
-    let plan = |pool: &mut Pool| {
-        let upgrades = pool.note_versions(now, upgrade);
-        let (aside, watched) = pool.judge(now);
-        aside.into_iter().for_each(|session| say_aside(name, session));
-        if pool.is_guard_over() {
-            coordinator.pools.ends_guard();
+    let copied = coordinator.pools.change_known(name, |pool| (pool.before(), pool.copy()));
+    let planned = match copied {
+        None => (Vec::new(), false),
+        Some(copied) => {
+            let (shared, name) = (coordinator.clone(), Box::<str>::from(name));
+            let work = move || plan_copy(&shared, &name, copied, (now, damping));
+            aside(&coordinator.registry, work).await
         }
-        pool.assign_again();
-        let damping = pool.damping(damping);
-        let proposal = pool.propose(here, movable, now, damping);
-        pool.note_balance(&proposal, now);
-        let unplaced = pool.note_unplaced(now);
-        if let Some(metrics) = table.named(name) {
-            metrics.balance(pool.members.len(), proposal.moves, pool.free());
-            metrics.guarded(pool.guard().is_some());
-            metrics.load_peak(proposal.peak);
-            metrics.unplaced(|why| unplaced.counts.get(&why).copied().unwrap_or(0));
-        }
-        let watched = watched || upgrades || pool.is_rebalancing(proposal.moves, now);
-        let mut orders = pool.paused_orders(here);
-        let watched = watched || table.balances(name) && proposal.asks > 0;
-        if table.balances(name) {
-            orders.extend(proposal.orders);
-        }
-        if table.warmups(name).is_some() {
-            orders = pool.warm_moves(orders, |member| is_late(coordinator, name, member));
-        }
-        (orders, watched)
     };
-    let planned = coordinator.pools.change_known(name, plan).unwrap_or_default();
-    if table.warmups(name).is_some() {
+    if coordinator.policy_table().warmups(name).is_some() {
         coordinator.pools.look_at_warming();
     }
     planned
+}
+
+fn plan_copy(
+    coordinator: &Coordinator,
+    name: &str,
+    (before, mut pool): (Before, Pool),
+    (now, damping): (Moment, Damping),
+) -> (Vec<Order>, bool) {
+    let table = coordinator.policy_table();
+    let here = |digest: Nonce| coordinator.sessions.get(digest).is_some();
+    let movable = |key: &Key| table.of(key.as_str()).0.balance.moves();
+    let upgrades = pool.note_versions(now, Duration::from_millis(table.mixed_versions_ms(name)));
+    let (aside, watched) = pool.judge(now);
+    aside.into_iter().for_each(|session| say_aside(name, session));
+    if pool.is_guard_over() {
+        coordinator.pools.ends_guard();
+    }
+    pool.assign_again();
+    let damping = pool.damping(damping);
+    let proposal = pool.propose(here, movable, now, damping);
+    pool.note_balance(&proposal, now);
+    let unplaced = pool.note_unplaced(now);
+    if let Some(metrics) = table.named(name) {
+        metrics.balance(pool.members.len(), proposal.moves, pool.free());
+        metrics.guarded(pool.guard().is_some());
+        metrics.load_peak(proposal.peak);
+        metrics.unplaced(|why| unplaced.counts.get(&why).copied().unwrap_or(0));
+    }
+    let watched = watched || upgrades || pool.is_rebalancing(proposal.moves, now);
+    let mut orders = pool.paused_orders(here);
+    let watched = watched || table.balances(name) && proposal.asks > 0;
+    if table.balances(name) {
+        orders.extend(proposal.orders);
+    }
+    if table.warmups(name).is_some() {
+        orders = pool.warm_moves(orders, |member| is_late(coordinator, name, member));
+    }
+    let adopt = |known: &mut Pool| known.adopt_plan(&before, pool, orders);
+    let (orders, holds) = coordinator.pools.change(name, adopt).unwrap_or_default();
+    (orders, watched || !holds)
 }
 
 /// Whether no time is left for preparations before a member must have handed over everything.

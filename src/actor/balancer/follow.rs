@@ -62,9 +62,10 @@ async fn read_controls(coordinator: &Coordinator) -> Result<(), StoreError> {
     let all: Vec<_> = coordinator.policy_table().pools().into_iter().collect();
     let mut read = Ok(());
     for pool in coordinator.pools.take_controls_due(&all) {
+        let misses = coordinator.pools.misses();
         let found = coordinator.store.read(&Key::of_pool(&pool)).await;
         match found {
-            Ok(found) => obey(coordinator, &pool, found.as_ref()),
+            Ok(found) => obey(coordinator, (&pool, misses), found.as_ref()),
             Err(error) => {
                 coordinator.pools.controls_again(&pool);
                 read = Err(error);
@@ -75,7 +76,7 @@ async fn read_controls(coordinator: &Coordinator) -> Result<(), StoreError> {
 }
 
 /// Follows what the record of a pool says. A record that cannot be read changes nothing.
-fn obey(coordinator: &Coordinator, pool: &str, found: Option<&Found>) {
+fn obey(coordinator: &Coordinator, (pool, misses): (&str, u64), found: Option<&Found>) {
     let mut stored = (Token::default(), false);
     let value = match found.map(|found| (found.revision, &found.record)) {
         None => Ok(None),
@@ -90,7 +91,7 @@ fn obey(coordinator: &Coordinator, pool: &str, found: Option<&Found>) {
     match controls {
         Ok(controls) => {
             let now = (coordinator.clock.now(), coordinator.clock.wall_ms());
-            coordinator.pools.obey(pool, stored, controls, now);
+            coordinator.pools.obey((pool, misses), stored, controls, now);
         }
         Err(error) => {
             tracing::error!(pool, error, "cannot read the orders for a pool; the last ones hold");
@@ -165,7 +166,7 @@ async fn indexing(coordinator: &Coordinator, name: &str) -> Result<(), StoreErro
     let ranges = coordinator.policy_table().ranges(name, "");
     for range in ranges {
         pages(coordinator, &range, |key, found| {
-            learn(coordinator, name, key, found);
+            learn(coordinator, (name, begun.1), key, found);
             None::<()>
         })
         .await?;
@@ -177,13 +178,13 @@ async fn indexing(coordinator: &Coordinator, name: &str) -> Result<(), StoreErro
 }
 
 /// Notes a key's record, if the key belongs to the pool.
-fn learn(coordinator: &Coordinator, name: &str, key: &Key, found: &Found) {
+fn learn(coordinator: &Coordinator, (name, misses): (&str, u64), key: &Key, found: &Found) {
     if let Ok(record) = &found.record
         && !key.is_internal()
         && coordinator.policy_table().is_of(key.as_str(), name)
     {
         let now = coordinator.clock.now();
-        coordinator.pools.learn(name, key, record, found.revision, now);
+        coordinator.pools.learn((name, misses), key, record, found.revision, now);
     }
 }
 

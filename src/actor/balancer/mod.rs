@@ -6,11 +6,12 @@
 mod balance;
 mod follow;
 mod loads;
+mod shown;
 mod warming;
 
 use std::sync::Arc;
 
-pub(crate) use self::balance::dry_run;
+pub(crate) use self::shown::{assign, dry_run, view};
 use super::{coordinator::Coordinator, runtime::tasks::supervise};
 
 /// Starts the tasks that run for as long as the process.

@@ -83,7 +83,7 @@ impl Pool {
         if self.is_frozen() {
             passed_on = self.handed_over.len()
                 + self.counts.values().map(|count| count.asked).sum::<usize>();
-            let free = self.keys.values().filter(|place| place.fact.by == By::Nobody);
+            let free = self.open.keys().map(|key| &self.keys[key]);
             for owner in free.filter_map(|place| place.owner.as_deref()) {
                 *former.entry(owner).or_default() += 1;
             }
@@ -101,7 +101,7 @@ impl Pool {
     pub fn is_open_to_shares(&self, key: &Key) -> bool {
         let passes_on = || {
             let asked = |place: &Place| place.fact.asked;
-            self.handed_over.contains(key) || self.keys.get(key).is_some_and(asked)
+            self.handed_over.contains_key(key) || self.keys.get(key).is_some_and(asked)
         };
         !self.is_apart(key) && (!self.is_frozen() || passes_on())
     }
@@ -181,7 +181,7 @@ impl Pool {
         let known = self.controls.paused.keys().filter_map(|key| self.keys.get_key_value(&**key));
         let is_apart =
             |(key, place): &(&Key, &Place)| place.fact.by == By::Nobody && self.is_apart(key);
-        self.unheld_keys - known.filter(is_apart).count()
+        self.unheld_keys() - known.filter(is_apart).count()
     }
 
     /// From now on these orders hold. `known`: this node knew the orders before these.

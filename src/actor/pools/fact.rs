@@ -85,6 +85,12 @@ impl Fact {
         Self { by, token, seq, asked, shut, cooling }
     }
 
+    /// Whether another fact says the same about the same tenure.
+    pub fn says_the_same(&self, other: Self) -> bool {
+        let said = |fact: &Self| (fact.by, fact.token, fact.seq, fact.asked, fact.shut);
+        said(self) == said(&other)
+    }
+
     /// Whether others than this session hold the key.
     pub fn is_of_another(&self, digest: Nonce) -> bool {
         self.by != By::Nobody && self.by != By::Session(digest)

@@ -7,7 +7,7 @@ use std::{collections::VecDeque, time::Duration};
 use crate::lease::{Guard, MassFailure, Moment, Owner};
 
 /// The members of a pool that were lost lately, and what the pool was before.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Losses {
     lost: VecDeque<(Moment, Owner)>,
     before: Guard,

@@ -10,7 +10,9 @@
 //! Nothing is kept about keys whose pool no session joined.
 
 mod controlled;
+mod copy;
 mod fact;
+mod key_map;
 mod losses;
 mod order;
 mod orders;
@@ -34,14 +36,14 @@ mod warming;
 use std::{
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use tokio::sync::Notify;
 
-pub(in crate::actor) use self::pool::Pool;
+pub(in crate::actor) use self::{copy::Before, pool::Pool};
 use self::{
     fact::{Delays, Fact, owner_of},
     state::{PoolsState, StoredAt},
@@ -50,7 +52,7 @@ pub use self::{
     order::Order,
     pool::Joined,
     roster::{Roster, Routed},
-    shares::{DryRun, MemberView, PoolView, Share},
+    shares::{DryRun, MemberView, Noted, PoolView, Share},
     unplaced::{KeptOut, UnplacedKeys},
     warm::{Preparation, WarmSteps, WarmView},
 };
@@ -61,8 +63,8 @@ use crate::{
     },
     clock::HashSet,
     lease::{
-        Announced, ChangeKind, Key, Moment, Named, Nonce, Owner, Rules, SessionOver, SessionSpec,
-        Token,
+        Announced, ChangeKind, Epoch, Key, Moment, Named, Nonce, Owner, Rules, SessionOver,
+        SessionSpec, Token,
     },
     store::Committed,
 };
@@ -76,8 +78,6 @@ pub struct Pools {
     pub(in crate::actor) work: Notify,
     /// Wakes the task that makes plans.
     pub(in crate::actor) planned: Notify,
-    /// How often a resync of everything was requested.
-    misses: AtomicU64,
     /// Wakes the task that stores guards.
     guards: Notify,
     /// Wakes the task that has members prepare, and asks holders.
@@ -133,7 +133,7 @@ impl Pools {
         // The feed reports that a session drains, and that is never undone.
         let draining = state.member(digest).is_some_and(|member| member.draining);
         let (weight, capacity) = (spec.weight, spec.capacity);
-        let owner = owner.clone();
+        let (owner, announced) = (owner.clone(), Arc::new(announced));
         let joined = Joined { owner, weight, capacity, node, draining, returns, announced };
         state.join(digest, name, joined);
         drop(state);
@@ -146,7 +146,7 @@ impl Pools {
         let mut state = self.state();
         if let Some(member) = state.member(digest).cloned() {
             let name = state.joined[&digest].clone();
-            state.join(digest, &name, Joined { announced: announced.clone(), ..member });
+            state.join(digest, &name, Joined { announced: announced.clone().into(), ..member });
             drop(state);
             self.work.notify_one();
         }
@@ -155,7 +155,7 @@ impl Pools {
     /// What a member says of itself, as far as this node knows. `None` for a session that is no member.
     #[must_use]
     pub fn announced(&self, digest: Nonce) -> Option<Announced> {
-        self.state().member(digest).map(|joined| joined.announced.clone())
+        self.state().member(digest).map(|joined| Announced::clone(&joined.announced))
     }
 
     /// The members of other nodes that were not ready when their records were read.
@@ -256,10 +256,11 @@ impl Pools {
         self.work.notify_one();
     }
 
-    /// Some changes were missed, or other keys belong to the pools now: everything is read again.
-    pub(in crate::actor) fn missed_changes(&self) {
-        self.misses.fetch_add(1, Ordering::AcqRel);
+    /// Some changes were missed, or other keys belong to the pools now: everything is read again. `epoch` is that of the
+    /// store now.
+    pub(in crate::actor) fn missed_changes(&self, epoch: Epoch) {
         let mut state = self.state();
+        (state.misses, state.epoch) = (state.misses + 1, epoch);
         (state.searched, state.controls_due) = (false, None);
         // A store that was restored has older orders, and they hold.
         state.controls.values_mut().for_each(|(stored, _)| *stored = StoredAt::default());
@@ -361,11 +362,10 @@ impl Pools {
         self.change(name, to_take).unwrap_or_default()
     }
 
-    /// The keys of a pool that others than this session hold. If keys are named, only those among them.
+    /// How many keys of a pool others than this session hold. If keys are named, only those among them count.
     #[must_use]
-    pub fn others(&self, name: &str, digest: Nonce, named: &[Key]) -> Vec<Key> {
-        let state = self.state();
-        let Some(pool) = state.pools.get(name) else { return Vec::new() };
+    pub fn others(&self, name: &str, digest: Nonce, named: &[Key]) -> usize {
+        let Some(pool) = self.copy(name) else { return 0 };
         if named.is_empty() {
             return pool.others(digest);
         }
@@ -375,7 +375,7 @@ impl Pools {
                 && pool.is_open_to_shares(key)
                 && pool.may_have(digest, key)
         };
-        named.iter().filter(others).cloned().collect()
+        named.iter().filter(others).count()
     }
 
     /// The keys in whose queues a call should wait: those that nobody holds, which may be shut, and those whose holders
@@ -407,9 +407,14 @@ impl Pools {
         (keys, parked(pool.opened()))
     }
 
-    /// A call at this node was granted a key under a session. The feed has not reported it yet.
+    /// A call at this node was granted a key under a session. The feed has not reported it yet. A grant of an epoch that is
+    /// over does not count: the store may have forgotten it.
     pub fn granted(&self, name: &str, key: &Key, digest: Nonce, token: Token, now: Moment) {
-        self.change(name, |pool| pool.granted(key, digest, token, now));
+        let mut state = self.state();
+        let is_over = state.rules.a_tenure_outlived_its_epoch(token, state.epoch);
+        if let Some(pool) = state.pools.get_mut(name).filter(|_| !is_over) {
+            pool.granted(key, digest, token, now);
+        }
     }
 
     /// The members of a pool and their addresses, from now on.
@@ -425,10 +430,25 @@ impl Pools {
         self.state().member(digest)?.announced.address.clone()
     }
 
-    /// A pool as shown to operators. `None` if no session joined it, or while not all of it is known.
+    /// A pool as shown to operators. `None` if no session joined it, or while not all of it is known. The time that this
+    /// takes grows with the pool.
     #[must_use]
     pub fn view(&self, name: &str, now: Moment) -> Option<PoolView> {
-        self.change_known(name, |pool| pool.view(now))
+        self.copy_known(name).map(|mut pool| pool.view(now))
+    }
+
+    /// What needs an operator, as the last plan noted it. `None` if no session joined the pool, or while not all of it is
+    /// known.
+    #[must_use]
+    pub fn noted(&self, name: &str) -> Option<Noted> {
+        self.change_known(name, |pool| Noted {
+            members: pool.members.len(),
+            free: pool.free(),
+            uneven: pool.uneven,
+            guard: pool.guard().cloned(),
+            unplaced: pool.unplaced_keys.clone(),
+            unplaced_since: pool.unplaced_since,
+        })
     }
 }
 
@@ -506,5 +526,44 @@ impl Drop for Reservation<'_> {
             }
             pool.give_back(self.digest, self.places);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::{Behavior, Record, Revision};
+
+    fn joined(pools: &Pools) {
+        let spec = SessionSpec {
+            behavior: Behavior::Release,
+            lock_delay_ms: None,
+            pool: Some("p".into()),
+            weight: 1,
+            capacity: None,
+            checks: Vec::new(),
+        };
+        let owner = Owner::new("w").expect("an owner");
+        pools.joined(Nonce(1), &owner, &spec, (Nonce(0), None), Announced::default());
+    }
+
+    /// What a call or a scan of the store brings is from before the store went backwards, and it comes afterwards.
+    #[test]
+    fn what_was_read_or_granted_before_a_store_went_backwards_does_not_count() {
+        let (pools, key) = (Pools::default(), Key::new("a").expect("a key"));
+        joined(&pools);
+        let (held, free) =
+            (|| pools.share("p", Nonce(1), &[]).held, || pools.change("p", |pool| pool.keys.len()));
+        let misses = pools.misses();
+        pools.missed_changes(Epoch(2));
+        pools.granted("p", &key, Nonce(1), Token::of(Epoch(1), Revision(9)), Moment::ZERO);
+        assert_eq!(held(), 0);
+        let record = Record::absent();
+        pools.learn(("p", misses), &key, &record, Revision(4), Moment::ZERO);
+        assert_eq!(free(), Some(0));
+        pools.learn(("p", pools.misses()), &key, &record, Revision(4), Moment::ZERO);
+        assert_eq!(free(), Some(1));
+        pools.granted("p", &key, Nonce(1), Token::of(Epoch(2), Revision(9)), Moment::ZERO);
+        assert_eq!(held(), 1);
     }
 }

@@ -6,7 +6,7 @@ use super::{Pool, Pools, controlled, state::StoredAt};
 use crate::{
     actor::environment::Environment,
     clock::HashSet,
-    lease::{Key, Moment, Nonce, PoolControls, PoolOrder, Said},
+    lease::{Key, Moment, Nonce, PoolControls, PoolOrder, Said, Token},
 };
 
 impl Pools {
@@ -45,16 +45,34 @@ impl Pools {
         }
     }
 
-    /// The orders for a pool were read, or were just stored here. Orders that were stored before those that this node
-    /// knows change nothing, and those that are over do not count.
+    /// The orders for a pool were just stored here. If the epoch of that write is over, the store may have forgotten them,
+    /// and they are read again.
+    pub fn stored(&self, pool: &str, (token, controls): (Token, PoolControls), now: (Moment, u64)) {
+        let (misses, is_over) = {
+            let state = self.state();
+            (state.misses, state.rules.a_tenure_outlived_its_epoch(token, state.epoch))
+        };
+        if is_over {
+            return self.heard_of_controls(pool);
+        }
+        self.obey((pool, misses), (token, true), controls, now);
+    }
+
+    /// The orders for a pool were read. Orders that were stored before those that this node knows change nothing, and those
+    /// that are over do not count. `misses` is how often changes had been missed before the read began. If some were missed
+    /// since, the store may have these orders no more, and they are read again.
     pub fn obey(
         &self,
-        pool: &str,
+        (pool, misses): (&str, u64),
         stored: StoredAt,
         mut controls: PoolControls,
         (now, wall_ms): (Moment, u64),
     ) {
         let mut state = self.state();
+        if state.misses != misses {
+            drop(state);
+            return self.heard_of_controls(pool);
+        }
         if state.controls.get(pool).is_some_and(|(at, _)| *at > stored) {
             return;
         }
@@ -74,15 +92,16 @@ impl Pools {
 
     /// Ends the orders that are over. Returns when the next one ends, if one does, by the wall clock.
     pub(in crate::actor) fn end_orders(&self, now: Moment, wall_ms: u64) -> Option<u64> {
-        let known: Vec<_> = {
+        let (known, misses): (Vec<_>, u64) = {
             let state = self.state();
             let known = state.controls.iter();
-            known.map(|(name, (at, controls))| (name.clone(), *at, controls.clone())).collect()
+            let known = known.map(|(name, (at, controls))| (name.clone(), *at, controls.clone()));
+            (known.collect(), state.misses)
         };
         let next = known.into_iter().filter_map(|(name, stored, controls)| {
             let mut controls = PoolControls::clone(&controls);
             let next = controls.end_orders(wall_ms);
-            self.obey(&name, stored, controls, (now, wall_ms));
+            self.obey((&name, misses), stored, controls, (now, wall_ms));
             next
         });
         next.min()
@@ -142,7 +161,7 @@ impl Pools {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::{Epoch, Revision, Token};
+    use crate::lease::{Epoch, Revision};
 
     #[test]
     fn older_orders_hold_only_when_the_store_is_read_again() {
@@ -150,12 +169,40 @@ mod tests {
         let obey = |revision, by: &str| {
             let mut controls = PoolControls::default();
             controls.carry_out(&PoolOrder::Freeze, Said { by: by.into(), ..Said::default() });
-            pools.obey("p", (Token::of(Epoch(1), Revision(revision)), true), controls, now);
+            let stored = (Token::of(Epoch(1), Revision(revision)), true);
+            pools.obey(("p", pools.misses()), stored, controls, now);
             pools.controls("p").frozen.as_ref().map(|said| said.by.to_string())
         };
         assert_eq!(obey(9, "newer").as_deref(), Some("newer"));
         assert_eq!(obey(3, "older").as_deref(), Some("newer"));
-        pools.missed_changes();
+        pools.missed_changes(Epoch(2));
         assert_eq!(obey(3, "restored").as_deref(), Some("restored"));
+    }
+
+    /// They were read, or stored, before the store went backwards, and arrive afterwards.
+    #[test]
+    fn orders_of_a_store_that_went_backwards_are_read_again() {
+        let (pools, now) = (Pools::default(), (Moment::ZERO, 0));
+        pools.take_controls_due(&[]);
+        let token = Token::of(Epoch(1), Revision(9));
+        let frozen = || {
+            let mut controls = PoolControls::default();
+            controls.carry_out(&PoolOrder::Freeze, Said::default());
+            controls
+        };
+        let misses = pools.misses();
+        pools.missed_changes(Epoch(2));
+        let late: [&dyn Fn(); 2] =
+            [&|| pools.obey(("p", misses), (token, true), frozen(), now), &|| {
+                pools.stored("p", (token, frozen()), now)
+            }];
+        for late in late {
+            pools.take_controls_due(&[]);
+            late();
+            assert!(pools.controls("p").frozen.is_none());
+            assert_eq!(pools.take_controls_due(&[]).len(), 1);
+        }
+        pools.stored("p", (Token::of(Epoch(2), Revision(4)), frozen()), now);
+        assert!(pools.controls("p").frozen.is_some());
     }
 }

@@ -166,7 +166,7 @@ impl Pool {
 
     /// Gives them anew, by the loads and labels that are known now.
     pub fn assign_again(&mut self) {
-        if !self.places_keys() || self.placed.is_empty() && self.unheld_keys == 0 {
+        if !self.places_keys() || self.placed.is_empty() && self.unheld_keys() == 0 {
             return;
         }
         let before = std::mem::take(&mut self.placed);
@@ -424,6 +424,7 @@ mod tests {
     fn joined(member: usize, announced: Announced) -> Joined {
         let owner = Owner::new(&format!("w{member}")).expect("an owner");
         let (weight, capacity, node, draining, returns) = (1, None, Nonce(0), false, None);
+        let announced = announced.into();
         Joined { owner, weight, capacity, node, draining, returns, announced }
     }
 
@@ -503,10 +504,11 @@ mod tests {
         println!("100 000 free keys were given to 1 000 members in {took:?}");
         assert_eq!((pool.placed.len(), pool.unplaced(Moment::ZERO).total()), (100_000, 0));
         assert!(took < Duration::from_secs(10), "{took:?}");
-        for (key, to) in pool.placed.clone() {
-            assert!(pool.may_have(to, &key) && pool.is_for(to, &key), "{key}");
+        for (key, to) in &pool.placed.clone() {
+            let to = *to;
+            assert!(pool.may_have(to, key) && pool.is_for(to, key), "{key}");
             let token = Token::of(Epoch(1), Revision(2));
-            pool.granted(&key, to, token, Moment::ZERO);
+            pool.granted(key, to, token, Moment::ZERO);
         }
         let now = Moment::ZERO + Duration::from_secs(100);
         let start = clock.now();

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     fact::{By, Cooling, Fact},
+    key_map::KeyMap,
     losses::Losses,
+    unplaced::UnplacedKeys,
     warm::WarmState,
 };
 use crate::{
@@ -35,7 +37,7 @@ pub struct Joined {
     /// counts.
     pub returns: Option<Token>,
     /// What it says of itself.
-    pub announced: Announced,
+    pub announced: Arc<Announced>,
 }
 
 impl Joined {
@@ -43,20 +45,24 @@ impl Joined {
     fn differs_in_load_only(&self, before: &Self) -> bool {
         let unloaded = |joined: &Self| {
             let mut joined = joined.clone();
-            (joined.announced.loads, joined.announced.load_limit) = Default::default();
+            let announced = Arc::make_mut(&mut joined.announced);
+            (announced.loads, announced.load_limit) = Default::default();
             joined
         };
         unloaded(self) == unloaded(before)
     }
 }
 
+#[derive(Clone)]
 pub struct Place {
     pub fact: Fact,
     /// Since when the fact holds, on this node's clock, or since when this node knows it.
     pub since: Moment,
     /// When its lock-delay is over, as far as this node knows.
     cooled: Moment,
-    indexing: u64,
+    pub indexing: u64,
+    /// How often changes had been missed when the fact was learnt.
+    pub misses: u64,
     /// Who holds the key, or held it last; known only where members come back.
     pub owner: Option<Arc<Owner>>,
     /// Its holder got it from another one that was asked for it.
@@ -94,20 +100,24 @@ pub struct Pool {
     pub rules: Rules,
     pub members: BTreeMap<Nonce, Joined>,
     /// Whether its members come back to their keys.
-    returns: bool,
+    pub returns: bool,
     /// Since when its members have two versions or more.
     pub mixed_since: Option<Moment>,
     /// Whether keys that come free go to the newest version, and no others move.
     pub is_mixed: bool,
-    pub keys: HashMap<Key, Place>,
+    pub keys: KeyMap<Place>,
     /// Sessions that ended and may still have leases, with their owners; known only where members come back.
     pub gone: HashMap<Nonce, Owner>,
     /// By session, whether or not it is a member.
     pub counts: HashMap<Nonce, Count>,
     /// The keys that nobody holds.
-    pub unheld_keys: usize,
+    pub open: KeyMap<()>,
+    /// The keys whose holders were asked for them.
+    pub asked_for: KeyMap<()>,
     /// The number of the present search of the store, or of the last one.
-    indexing: u64,
+    pub indexing: u64,
+    /// How often changes were missed.
+    pub misses: u64,
     /// Whether all keys are known.
     pub indexed: watch::Sender<bool>,
     pub targets: Option<HashMap<Nonce, usize>>,
@@ -119,17 +129,19 @@ pub struct Pool {
     pub seated: Option<Box<(Vec<Carrier>, Sites)>>,
     /// Since when keys cannot be placed because no member can take them.
     pub unplaced_since: Option<Moment>,
+    /// The keys that had no member to go to at the last plan.
+    pub unplaced_keys: UnplacedKeys,
     /// The last known load of each key that a member reported.
-    pub loads: HashMap<Key, Load>,
+    pub loads: KeyMap<Load>,
     /// Where that is known: the member that each key without one is for.
-    pub placed: HashMap<Key, Nonce>,
+    pub placed: KeyMap<Nonce>,
     /// Whether each member takes the leases that it should have.
-    pub standings: HashMap<Nonce, Standing>,
+    pub standings: Standings,
     /// How often a key became free, or its holder was asked for it.
-    opened: u64,
+    pub opened: u64,
     pub changed: watch::Sender<u64>,
     /// Keys that were handed over because that was asked for, and that nobody was granted since.
-    pub handed_over: HashSet<Key>,
+    pub handed_over: KeyMap<()>,
     /// The calls that wait for keys, by how often a key had been opened when each began to wait.
     pub parked: BTreeMap<u64, usize>,
     /// Since when leases must move, and how many.
@@ -151,23 +163,26 @@ impl Default for Pool {
             returns: false,
             mixed_since: None,
             is_mixed: false,
-            keys: HashMap::default(),
+            keys: KeyMap::default(),
             gone: HashMap::default(),
             counts: HashMap::default(),
-            unheld_keys: 0,
+            open: KeyMap::default(),
+            asked_for: KeyMap::default(),
             indexing: 0,
+            misses: 0,
             indexed: watch::Sender::new(false),
             targets: None,
             by_load: None,
             table: None,
             seated: None,
             unplaced_since: None,
-            loads: HashMap::default(),
-            placed: HashMap::default(),
+            unplaced_keys: UnplacedKeys::default(),
+            loads: KeyMap::default(),
+            placed: KeyMap::default(),
             standings: HashMap::default(),
             opened: 0,
             changed: watch::Sender::new(0),
-            handed_over: HashSet::default(),
+            handed_over: KeyMap::default(),
             parked: BTreeMap::new(),
             uneven: None,
             controls: Arc::default(),
@@ -189,15 +204,28 @@ impl Pool {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    fn count(&mut self, fact: Fact, sign: isize) {
+    /// How many keys nobody holds.
+    pub fn unheld_keys(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Counts what a fact says about a key, or counts it no longer.
+    fn count(&mut self, key: &Key, fact: Fact, begins: bool) {
+        let list = |list: &mut KeyMap<()>| match begins {
+            true => drop(list.insert(key.clone(), ())),
+            false => drop(list.remove(key)),
+        };
+        let sign = if begins { 1 } else { -1 };
         match fact.by {
-            By::Nobody => self.unheld_keys = self.unheld_keys.wrapping_add_signed(sign),
+            By::Nobody => list(&mut self.open),
+            By::Other if fact.asked => list(&mut self.asked_for),
             By::Other => {}
             By::Session(digest) => {
                 let count = self.counts.entry(digest).or_default();
                 count.held = count.held.wrapping_add_signed(sign);
                 if fact.asked {
                     count.asked = count.asked.wrapping_add_signed(sign);
+                    list(&mut self.asked_for);
                 }
                 if count.held == 0 && count.reserved == 0 {
                     self.counts.remove(&digest);
@@ -207,33 +235,38 @@ impl Pool {
         }
     }
 
-    /// Notes a fact about a key, and who holds it or held it last. It has no effect if a newer one is known.
+    /// Notes a fact about a key, and who holds it or held it last. It has no effect if a newer one was learnt since changes
+    /// were missed for the last time. What was known before that yields: the store may have forgotten it.
     pub fn learn(&mut self, key: &Key, fact: Fact, owner: Option<&Owner>, now: Moment) {
-        let indexing = self.indexing;
+        let (indexing, misses) = (self.indexing, self.misses);
+        let replaces = self.rules.a_reading_replaces_what_a_pool_knew();
         let owner = owner.filter(|_| self.returns).map(|owner| Arc::new(owner.clone()));
         let was_moved = false;
         let mut place =
-            Place { fact, since: now, cooled: Moment::ZERO, indexing, owner, was_moved };
+            Place { fact, since: now, cooled: Moment::ZERO, indexing, misses, owner, was_moved };
         if let Some(known) = self.keys.get_mut(key) {
             known.indexing = indexing;
             let (old, since, cooled) = (known.fact, known.since, known.cooled);
             let was_moved = known.was_moved;
-            if (old.token, old.seq) >= (fact.token, fact.seq) {
+            let stands = known.misses == misses || !replaces;
+            let is_newer = (old.token, old.seq) < (fact.token, fact.seq);
+            if old.says_the_same(fact) || stands && !is_newer {
+                known.misses = misses;
                 known.owner = known.owner.take().or(place.owner);
                 return;
             }
             place.owner = place.owner.or_else(|| known.owner.take());
-            if old.asked && fact.by == By::Nobody {
-                self.handed_over.insert(key.clone());
+            if is_newer && old.asked && fact.by == By::Nobody {
+                self.handed_over.insert(key.clone(), ());
             }
-            self.count(old, -1);
+            self.count(key, old, false);
             place.cooled = cooled;
             let state = |fact: Fact| (fact.by, fact.token, fact.shut);
             if state(old) == state(fact) {
                 (place.since, place.was_moved) = (since, was_moved);
             } else {
                 let is_granted = fact.by != By::Nobody && old.by != fact.by;
-                place.was_moved = is_granted && (old.asked || self.handed_over.contains(key));
+                place.was_moved = is_granted && (old.asked || self.handed_over.contains_key(key));
             }
         }
         match fact.cooling {
@@ -247,7 +280,7 @@ impl Pool {
         if fact.by != By::Nobody {
             self.handed_over.remove(key);
         }
-        self.count(fact, 1);
+        self.count(key, fact, true);
         self.keys.insert(key.clone(), place);
         if self.goes_as_placed(key, fact.by) {
             self.changed.send_modify(|count| *count += 1);
@@ -263,7 +296,7 @@ impl Pool {
             self.keys.remove(key);
             self.loads.remove(key);
             self.handed_over.remove(key);
-            self.count(fact, -1);
+            self.count(key, fact, false);
             self.moved();
         }
     }
@@ -289,7 +322,7 @@ impl Pool {
         let owner = joined.owner.clone();
         let labels = self.members.get(&digest).map(|before| &before.announced.labels);
         let is_relabelled = labels.is_some_and(|labels| *labels != joined.announced.labels);
-        self.note_loads(digest, &joined.announced);
+        self.note_loads(digest, &joined.announced.clone());
         let before = self.members.insert(digest, joined);
         if before.is_some_and(|before| self.members[&digest].differs_in_load_only(&before)) {
             // The next plan looks at loads. They change too often to compute anew who is to have what each time.
@@ -323,6 +356,7 @@ impl Pool {
 
     /// All keys must be read again.
     pub fn missed_changes(&mut self) {
+        self.misses += 1;
         self.indexed.send_replace(false);
     }
 
@@ -331,7 +365,7 @@ impl Pool {
         self.indexing += 1;
         if by_load != self.by_load || table.as_ref() != self.table.as_deref() {
             (self.by_load, self.table) = (by_load, table.map(Arc::new));
-            self.placed = HashMap::default();
+            self.placed = KeyMap::default();
             self.reopen();
         }
     }
@@ -349,7 +383,7 @@ impl Pool {
             self.loads.remove(&key);
             self.handed_over.remove(&key);
             if let Some(place) = self.keys.remove(&key) {
-                self.count(place.fact, -1);
+                self.count(&key, place.fact, false);
             }
         }
         self.moved();
@@ -369,24 +403,33 @@ impl Pool {
 
     /// The keys that nobody holds and that the member may be granted.
     pub fn unheld(&self, digest: Nonce) -> Vec<Key> {
-        self.find(|key, fact| fact.by == By::Nobody && self.is_for(digest, key))
+        self.find(&self.open, |key| self.is_for(digest, key))
     }
 
-    /// The keys that others than this session hold and that the session may be granted.
-    pub fn others(&self, digest: Nonce) -> Vec<Key> {
-        self.find(|key, fact| fact.is_of_another(digest) && self.may_have(digest, key))
+    /// How many keys others than this session hold that the session may be granted.
+    pub fn others(&self, digest: Nonce) -> usize {
+        let PoolControls { frozen, paused, warming, .. } = &*self.controls;
+        let is_apart = frozen.is_some() || !paused.is_empty() || !warming.is_empty();
+        if self.table.is_none() && !is_apart {
+            let held = self.counts.get(&digest).map_or(0, |count| count.held);
+            return self.keys.len() - self.unheld_keys() - held;
+        }
+        let is_other = |(key, place): &(&Key, &Place)| {
+            place.fact.is_of_another(digest)
+                && self.may_have(digest, key)
+                && self.is_open_to_shares(key)
+        };
+        self.keys.iter().filter(is_other).count()
     }
 
     /// The keys that others than this session hold and were asked for, and that the session may be granted.
     pub fn coming(&self, digest: Nonce) -> Vec<Key> {
-        let is_coming = |fact: &Fact| fact.asked && fact.is_of_another(digest);
-        self.find(|key, fact| is_coming(fact) && self.is_for(digest, key))
+        self.find(&self.asked_for, |key| self.is_coming(digest, key))
     }
 
-    fn find(&self, wanted: impl Fn(&Key, &Fact) -> bool) -> Vec<Key> {
-        let wanted =
-            |(key, place): &(&Key, &Place)| wanted(key, &place.fact) && self.is_open_to_shares(key);
-        self.keys.iter().filter(wanted).map(|(key, _)| key.clone()).collect()
+    fn find(&self, among: &KeyMap<()>, wanted: impl Fn(&Key) -> bool) -> Vec<Key> {
+        let wanted = |key: &&Key| wanted(key) && self.is_open_to_shares(key);
+        among.keys().filter(wanted).cloned().collect()
     }
 
     /// Whether others than this session hold the key and were asked for it, and the session may be granted it.
@@ -414,8 +457,10 @@ impl Pool {
             && place.fact.by != By::Nobody
         {
             place.fact.asked = true;
+            let by = place.fact.by;
             self.opened += 1;
-            if let By::Session(digest) = place.fact.by {
+            self.asked_for.insert(key.clone(), ());
+            if let By::Session(digest) = by {
                 self.counts.entry(digest).or_default().asked += 1;
             }
             if self.places_keys() {
@@ -441,6 +486,8 @@ impl Pool {
 }
 
 pub type Name = Arc<str>;
+/// Whether each member takes the leases that it should have.
+pub type Standings = HashMap<Nonce, Standing>;
 
 #[cfg(test)]
 mod tests {
@@ -468,6 +515,43 @@ mod tests {
 
     fn open_at(place: &Place, second: u64) -> Option<u64> {
         place.open_for(Moment::ZERO + Duration::from_secs(second)).map(|open| open.as_secs())
+    }
+
+    /// A store that went backwards has older tokens, and they hold once changes were missed.
+    #[test]
+    fn what_is_read_after_a_gap_replaces_what_was_known() {
+        let (mut pool, key) = (Pool::default(), Key::new("a").expect("a key"));
+        let fact = |by: By, (epoch, revision), seq, asked| Fact {
+            by,
+            token: Token::of(Epoch(epoch), Revision(revision)),
+            seq,
+            asked,
+            shut: false,
+            cooling: Cooling::Over,
+        };
+        let held = |pool: &Pool, member: u128| {
+            pool.counts.get(&Nonce(member)).map_or(0, |count| count.held)
+        };
+        let (lost, free) = (By::Session(Nonce(2)), By::Nobody);
+        pool.learn(&key, fact(lost, (1, 9), 4, true), None, Moment::ZERO);
+        pool.learn(&key, fact(free, (1, 3), 2, false), None, Moment::ZERO);
+        assert_eq!((held(&pool, 2), pool.unheld_keys()), (1, 0), "a late record changes nothing");
+        pool.missed_changes();
+        pool.begin_indexing(None, None);
+        pool.learn(&key, fact(free, (1, 3), 2, false), None, Moment::ZERO);
+        pool.end_indexing();
+        assert_eq!((held(&pool, 2), pool.unheld_keys(), pool.keys.len()), (0, 1, 1));
+        assert!(pool.handed_over.is_empty(), "the request is forgotten too");
+        // In one reading, the newest of what the feed and the records say holds.
+        let next = fact(By::Session(Nonce(3)), (2, 5), 3, false);
+        pool.learn(&key, next, None, Moment::ZERO);
+        pool.learn(&key, fact(free, (1, 3), 2, false), None, Moment::ZERO);
+        assert_eq!((held(&pool, 3), pool.unheld_keys()), (1, 0));
+        // A gap that hid nothing changes nothing, and nobody has to look again.
+        let opened = pool.opened();
+        pool.missed_changes();
+        pool.learn(&key, next, None, Moment::ZERO);
+        assert_eq!((held(&pool, 3), pool.opened()), (1, opened));
     }
 
     /// The answer to a request comes after the feed told that the next member has the key.

@@ -93,9 +93,9 @@ impl Pools {
         unindexed.map(|(name, _)| name.clone()).collect()
     }
 
-    /// How often a resync of everything was requested.
-    pub(in crate::actor) fn misses(&self) -> u64 {
-        self.misses.load(Ordering::Acquire)
+    /// How often everything had to be read again.
+    pub fn misses(&self) -> u64 {
+        self.state().misses
     }
 
     /// A search for every key of a pool begins.
@@ -135,16 +135,22 @@ impl Pools {
         self.change(name, Pool::end_indexing);
     }
 
-    /// Notes the record of a key of a pool.
+    /// Notes the record of a key of a pool. `misses` is how often changes had been missed before the read began. If some were
+    /// missed since, the record may be one that the store has no more, and it is read again.
     pub(in crate::actor) fn learn(
         &self,
-        name: &str,
+        (name, misses): (&str, u64),
         key: &Key,
         record: &Record,
         revision: Revision,
         now: Moment,
     ) {
         let fact = Fact::of_record(record, revision);
-        self.change(name, |pool| pool.learn(key, fact, owner_in(record), now));
+        let mut state = self.state();
+        if state.misses == misses
+            && let Some(pool) = state.pools.get_mut(name)
+        {
+            pool.learn(key, fact, owner_in(record), now);
+        }
     }
 }

@@ -95,8 +95,14 @@ impl Pool {
             let may = |(key, place): &(&Key, &Place)| {
                 is_former(place) && !self.is_apart_by_order(key) && self.allows(joined, key)
             };
-            let former = self.keys.iter().filter(may);
-            return former.map(|(key, _)| key.clone()).collect();
+            let open = self.open.keys().map(|key| (key, &self.keys[key]));
+            let former: Vec<Key> = open.filter(may).map(|(key, _)| key.clone()).collect();
+            if !replaced.values().any(|newest| *newest == digest) {
+                return former;
+            }
+            let held = self.keys.iter().filter(|(_, place)| place.fact.by != By::Nobody);
+            let held = held.filter(may).map(|(key, _)| key.clone());
+            return former.into_iter().chain(held).collect();
         }
         let former = |key: &&Key| {
             let is_former = self.keys.get(*key).is_some_and(is_former);

@@ -77,6 +77,23 @@ pub struct PoolView {
     pub warming: Vec<WarmView>,
 }
 
+/// What needs an operator.
+#[derive(Clone, Debug)]
+pub struct Noted {
+    /// The number of sessions that joined.
+    pub members: usize,
+    /// The keys that nobody holds.
+    pub free: usize,
+    /// Since when some members have leases that others should have, and how many leases must move.
+    pub uneven: Option<(Moment, usize)>,
+    /// The guard against a mass failure, if it stands.
+    pub guard: Option<Guard>,
+    /// The keys that have no member to go to, at the last plan.
+    pub unplaced: UnplacedKeys,
+    /// Since when there have been some that no member can take.
+    pub unplaced_since: Option<Moment>,
+}
+
 /// What must be done for the balance of a pool.
 pub struct Proposal {
     /// The smallest number of leases that must move until the pool is balanced.
@@ -164,11 +181,8 @@ impl Pool {
     /// Sets members aside that leave their share untaken, and brings others back. Returns those that were set aside
     /// now, and whether a member must be judged again.
     pub fn judge(&mut self, now: Moment) -> (Vec<Nonce>, bool) {
-        let ripe = self.free() > 0
-            && self
-                .keys
-                .values()
-                .any(|place| place.open_for(now).is_some_and(|open| open >= UNTAKEN));
+        let is_ripe = |key| self.keys[key].open_for(now).is_some_and(|open| open >= UNTAKEN);
+        let ripe = self.free() > 0 && self.open.keys().any(is_ripe);
         let (mut aside, mut again, mut moved) = (Vec::new(), false, false);
         let (members, targets) = (self.counted(0), self.targets(0));
         for member in members {
@@ -334,8 +348,8 @@ impl Pool {
     /// The plan by number.
     fn plan(&self, here: impl Fn(Nonce) -> bool, now: Moment, damping: Damping) -> Plan {
         // Some keys are shut without this node's knowledge, and a fence may take hours.
-        let is_fresh = |place: &&Place| place.open_for(now).is_some_and(|open| open < FRESH);
-        let fresh = if self.free() > 0 { self.keys.values().filter(is_fresh).count() } else { 0 };
+        let is_fresh = |key: &&Key| self.keys[key].open_for(now).is_some_and(|open| open < FRESH);
+        let fresh = if self.free() > 0 { self.open.keys().filter(is_fresh).count() } else { 0 };
         let unheld = Unheld { keys: self.free(), fresh };
         // A node asks its own members first, in an order that changes with time.
         let turn = now.since(Moment::ZERO).as_secs() / damping.min_age.as_secs().max(1);
@@ -442,7 +456,7 @@ impl Pool {
         PoolView {
             keys: held + self.free(),
             free: self.free(),
-            kept: self.keys.values().filter(|place| place.is_kept(now)).count(),
+            kept: self.open.keys().filter(|key| self.keys[key].is_kept(now)).count(),
             members: self.members.iter().map(view).collect(),
             uneven: self.uneven,
             guard: self.guard().cloned(),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     clock::{HashMap, HashSet},
-    lease::{Announced, Nonce, PoolControls, Record, Rules, Token},
+    lease::{Announced, Epoch, Nonce, PoolControls, Record, Rules, Token},
 };
 
 /// When orders were stored, in the sequence of the tenures of the pool's record: the token of the latest, and whether that
@@ -37,6 +37,10 @@ pub struct PoolsState {
     pub rosters: Rosters,
     /// Whether all living sessions were searched for, or are being searched for.
     pub searched: bool,
+    /// How often everything had to be read again. What was read before the last time does not count.
+    pub misses: u64,
+    /// The epoch of the store when changes were missed for the last time.
+    pub epoch: Epoch,
 }
 
 impl PoolsState {
@@ -76,7 +80,7 @@ impl PoolsState {
             node: record.node,
             draining: was_asked(record),
             returns,
-            announced: Announced::of_value(record.value.as_deref()),
+            announced: Announced::of_value(record.value.as_deref()).into(),
         };
         self.join(digest, name, joined);
     }

@@ -15,8 +15,7 @@ use super::{
 use crate::{
     clock::{Chance, HashSet},
     lease::{
-        Announced, Epoch, Key, Moment, Nonce, Owner, PoolControls, PoolOrder, Revision, Said,
-        Token, Warmups,
+        Epoch, Key, Moment, Nonce, Owner, PoolControls, PoolOrder, Revision, Said, Token, Warmups,
         balance::{Damping, band},
     },
 };
@@ -98,7 +97,7 @@ impl World {
     fn joined(digest: Nonce, draining: bool) -> Joined {
         let owner = Owner::new(&format!("w{}", digest.0)).expect("an owner");
         let (weight, capacity, node, returns) = (1, None, Nonce(0), None);
-        Joined { owner, weight, capacity, node, draining, returns, announced: Announced::default() }
+        Joined { owner, weight, capacity, node, draining, returns, announced: Arc::default() }
     }
 
     fn join(&mut self) {

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
-use super::{
-    fact::By,
-    pool::{Joined, Place, Pool},
-};
+use super::pool::{Joined, Place, Pool};
 use crate::{
     clock::HashMap,
     lease::{Key, Moment, Nonce, Owner, Unplaced},
@@ -76,7 +73,7 @@ impl Pool {
     /// The keys that have no member to go to. It looks at the keys only while some are free.
     pub fn unplaced(&mut self, now: Moment) -> UnplacedKeys {
         let mut found = UnplacedKeys::default();
-        if self.unheld_keys == 0 {
+        if self.unheld_keys() == 0 {
             return found;
         }
         let targets = self.targets(0);
@@ -89,7 +86,8 @@ impl Pool {
             present().map(|(digest, joined)| (&joined.owner, has_room(digest))).collect();
         let given = self.given();
         let mut open: Vec<&Key> = Vec::new();
-        for (key, place) in self.keys.iter().filter(|(_, place)| place.fact.by == By::Nobody) {
+        for key in self.open.keys() {
+            let place = &self.keys[key];
             if given.contains_key(key) || self.warm_to(key).is_some() {
                 continue;
             }
@@ -149,6 +147,7 @@ impl Pool {
         let unplaced = self.unplaced(now);
         let needs = unplaced.counts.keys().any(|why| why.needs_members());
         self.unplaced_since = needs.then(|| self.unplaced_since.unwrap_or(now));
+        self.unplaced_keys = unplaced.clone();
         unplaced
     }
 

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What this node knows of the preparations of a pool, besides what is stored.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct WarmState {
     /// The moves that are planned here and that begin with a preparation by this member.
     pub wanted: BTreeMap<Key, (Order, Nonce)>,

@@ -175,19 +175,27 @@ impl Account {
         self.keys.get(&mark).map(|entry| entry.held).filter(|held| *held != NONE)
     }
 
+    /// How many keys the principal holds.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn all_held(&self) -> usize {
+        self.keys.values().filter(|entry| entry.held != NONE).count()
+    }
+
     /// All records are read from now on.
     pub fn reading(&mut self) {
         self.ended = Some(HashMap::default());
     }
 
-    /// A record that was read says that the principal holds the key. The feed may have told of the end before.
-    pub fn found(&mut self, mark: Mark, token: Token, reading: u32) {
+    /// A record that was read says that the principal holds the key. The feed may have told of the end, or of a later grant,
+    /// in this reading. `replaces`: what was told before this reading yields, also under a higher token.
+    pub fn found(&mut self, mark: Mark, token: Token, reading: u32, replaces: bool) {
         let told = self.ended.as_ref().and_then(|ended| ended.get(&mark));
         if told.is_some_and(|ended| *ended >= token) {
             return;
         }
         let entry = self.keys.entry(mark).or_default();
-        entry.held = entry.held.max(token);
+        let is_known = entry.reading >= reading || !replaces;
+        entry.held = if is_known { entry.held.max(token) } else { token };
         entry.reading = reading;
     }
 

@@ -99,6 +99,7 @@ impl Claim {
 impl Begun {
     fn end(self, granted: Option<Token>) {
         let Self { quotas, account, mark } = self;
+        let granted = quotas.counts(granted);
         quotas.with(account, |known, _, reading| known.finish(mark, granted, reading));
     }
 }
@@ -191,6 +192,7 @@ impl Choice<'_> {
             return;
         }
         if let Some((taken, mark)) = self.0.take() {
+            let granted = taken.quotas.counts(granted);
             let finish =
                 |known: &mut Account, _: u32, reading: u32| known.finish(mark, granted, reading);
             taken.quotas.with(taken.account, finish);

@@ -6,7 +6,10 @@
 //! once the feed tells of it. While all records are read, after a start or when a limit is new, less may count than is
 //! held.
 
-use std::hash::BuildHasher as _;
+use std::{
+    hash::BuildHasher as _,
+    sync::atomic::{AtomicU16, Ordering},
+};
 
 use arc_swap::ArcSwap;
 
@@ -14,7 +17,10 @@ use super::account::{Account, Mark};
 use crate::{
     actor::runtime::watch,
     clock::{DashMap, HashMap, dash_map},
-    lease::{Change, ChangeKind, Key, KeyState, Owner, PrincipalDigest, Record, Revision, Token},
+    lease::{
+        Change, ChangeKind, Epoch, Key, KeyState, Owner, PrincipalDigest, Record, Revision, Rules,
+        Token,
+    },
     telemetry::LimitKind,
 };
 
@@ -72,6 +78,9 @@ pub struct Quotas {
     /// read.
     missed: watch::Sender<u32>,
     read: watch::Sender<u32>,
+    /// The epoch of the store when changes were missed for the last time.
+    epoch: AtomicU16,
+    rules: Rules,
 }
 
 impl Default for Quotas {
@@ -81,11 +90,18 @@ impl Default for Quotas {
             accounts: dash_map(),
             missed: watch::Sender::new(0),
             read: watch::Sender::new(0),
+            epoch: AtomicU16::new(0),
+            rules: Rules::default(),
         }
     }
 }
 
 impl Quotas {
+    /// Nothing is known yet.
+    pub fn new(rules: Rules) -> Self {
+        Self { rules, ..Self::default() }
+    }
+
     /// Puts other limits into force. If some are new, what their principals have is read from the store.
     pub fn set(&self, quotas: impl IntoIterator<Item = (PrincipalDigest, Quota)>) {
         let most = quotas.into_iter().flat_map(|(principal, Quota { held, sessions })| {
@@ -101,8 +117,9 @@ impl Quotas {
         }
     }
 
-    /// Some changes were missed.
-    pub fn missed_changes(&self) {
+    /// Some changes were missed. `epoch` is that of the store now.
+    pub fn missed_changes(&self, epoch: Epoch) {
+        self.epoch.store(epoch.0, Ordering::Release);
         if !self.most.load().is_empty() {
             self.miss();
         }
@@ -157,6 +174,12 @@ impl Quotas {
         }
     }
 
+    /// The grant of a call that ends, if it counts. One of an epoch that is over does not: the store may have forgotten it.
+    pub(super) fn counts(&self, granted: Option<Token>) -> Option<Token> {
+        let epoch = Epoch(self.epoch.load(Ordering::Acquire));
+        granted.filter(|token| !self.rules.a_tenure_outlived_its_epoch(*token, epoch))
+    }
+
     /// What stands for a key. The hash has a secret key, so nobody can choose two keys that are taken for one.
     pub(super) fn mark(&self, key: &str) -> Mark {
         self.accounts.hasher().hash_one(key)
@@ -171,6 +194,13 @@ impl Quotas {
         let most = *self.most.load().get(&id)?;
         let reading = self.missed.get();
         Some(look(self.accounts.entry(id).or_default().value_mut(), most, reading))
+    }
+
+    /// For tests: how many leases, or sessions, a principal with a limit is known to hold.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn held(&self, principal: PrincipalDigest, sessions: bool) -> usize {
+        let id = AccountId { principal, sessions };
+        self.with(id, |account, _, _| account.all_held()).unwrap_or_default()
     }
 
     /// Resolves when all records must be read.
@@ -188,15 +218,21 @@ impl Quotas {
         reading
     }
 
-    /// A record that was read.
+    /// A record that was read. If changes were missed since this reading began, the store may have it no more, and it is read
+    /// again.
     pub(super) fn found(&self, key: &Key, record: &Record, revision: Revision, reading: u32) {
         let Some(tenure) = record.tenure.as_ref().filter(|_| record.state == KeyState::Held) else {
             return;
         };
         let Some(principal) = tenure.owner.principal_digest() else { return };
         let (mark, token) = (self.mark(key.as_str()), record.token(revision));
-        let account = AccountId::of(principal, key.as_str());
-        self.with(account, |account, _, _| account.found(mark, token, reading));
+        let id = AccountId::of(principal, key.as_str());
+        let replaces = self.rules.a_reading_replaces_what_counted();
+        self.with(id, |account, _, now| {
+            if reading == now {
+                account.found(mark, token, reading, replaces);
+            }
+        });
     }
 
     /// All records were read.
@@ -211,7 +247,7 @@ impl Quotas {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lease::Principal;
+    use crate::lease::{Nonce, Principal, Tenure};
 
     fn owner(principal: &str) -> Owner {
         Owner::new("w").expect("an owner").of(Some(Principal::new(principal)))
@@ -244,7 +280,7 @@ mod tests {
         let digest = |owner: &Owner| owner.principal_digest().expect("a principal");
         quotas.set([(digest(&limited), quota), (digest(&free), Quota::default())]);
         let key = |name: &str| Key::new(name).expect("a key");
-        let session = Key::of_session(crate::lease::Nonce(7));
+        let session = Key::of_session(Nonce(7));
         for owner in [&limited, &free] {
             quotas.heard(&key("a"), &change(ChangeKind::Granted, owner, 5));
             quotas.heard(&key("b"), &change(ChangeKind::Granted, owner, 6));
@@ -279,6 +315,34 @@ mod tests {
         assert_eq!(used(&quotas, &owner, "k"), Some(1));
     }
 
+    /// What a call or a reading brings is from before the store went backwards, and it comes afterwards.
+    #[test]
+    fn what_was_read_or_granted_before_a_store_went_backwards_does_not_count() {
+        let quotas = Quotas::default();
+        let owner = owner("p");
+        let digest = owner.principal_digest().expect("a principal");
+        quotas.set([(digest, Quota { held: Some(2), sessions: None })]);
+        let old = Token::of(Epoch(1), Revision(9));
+        assert_eq!(quotas.counts(Some(old)), Some(old));
+        let reading = quotas.begin();
+        quotas.missed_changes(Epoch(2));
+        assert_eq!(quotas.counts(Some(old)), None);
+        let tenure = Tenure {
+            grant_nonce: Nonce(1),
+            owner: owner.clone(),
+            token: old,
+            ttl_ms: 10_000,
+            acquired_at_ms: 0,
+            session_ref: None,
+        };
+        let record = Record { state: KeyState::Held, tenure: Some(tenure), ..Record::absent() };
+        let key = Key::new("k").expect("a key");
+        quotas.found(&key, &record, Revision(9), reading);
+        assert_eq!(used(&quotas, &owner, "k"), Some(0));
+        quotas.found(&key, &record, Revision(9), quotas.begin());
+        assert_eq!(used(&quotas, &owner, "k"), Some(1));
+    }
+
     #[tokio::test]
     async fn a_new_limit_and_missed_changes_have_all_records_read() {
         let quotas = Quotas::default();
@@ -286,7 +350,7 @@ mod tests {
             let wait = std::time::Duration::from_millis(10);
             tokio::time::timeout(wait, quotas.incomplete()).await.is_ok()
         };
-        quotas.missed_changes();
+        quotas.missed_changes(Epoch(1));
         assert!(!is_due().await, "nobody has a limit");
         let digest = Principal::new("p").digest();
         let quota = |held| Quota { held: Some(held), sessions: None };
@@ -296,7 +360,7 @@ mod tests {
         assert!(!is_due().await);
         quotas.set([(digest, quota(2))]);
         assert!(!is_due().await, "only the number is new");
-        quotas.missed_changes();
+        quotas.missed_changes(Epoch(1));
         assert!(is_due().await);
     }
 }

@@ -82,6 +82,12 @@ impl Sessions {
         self.known.get(&digest).map(|session| session.clone())
     }
 
+    /// For tests: the leases that a session is known to keep. `None` while that is not known.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn indexed(&self, digest: Nonce) -> Option<Vec<Key>> {
+        self.index.are_whole().then(|| self.index.of(digest))
+    }
+
     fn all(&self) -> Vec<Arc<Session>> {
         self.known.iter().map(|session| session.clone()).collect()
     }

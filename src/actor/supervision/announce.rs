@@ -27,11 +27,12 @@ pub fn announce(coordinator: &Coordinator, committed: Committed) {
 
 /// Changes were missed: what is known only from changes is read again.
 pub fn missed_some(coordinator: &Coordinator) {
+    let epoch = coordinator.store.meta().epoch;
     if coordinator.protocol.ends_of_sessions_are_searched_for_after_a_gap() {
         coordinator.sessions.missed_changes();
-        coordinator.pools.missed_changes();
+        coordinator.pools.missed_changes(epoch);
     }
-    coordinator.quotas.missed_changes();
+    coordinator.quotas.missed_changes(epoch);
     coordinator.registry.tell_all(|| Mail::Stale(Elsewhere::Unheard));
 }
 

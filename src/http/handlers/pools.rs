@@ -76,8 +76,8 @@ pub async fn plan(
 ) -> HttpResponse {
     match found(&request, &app, &path).await {
         Ok(pool) => {
-            let run = app.manager.plan_of_pool(&path);
-            json(&request, StatusCode::OK, &PoolPlan::of(&app, pool, run))
+            let run = app.manager.plan_of_pool(&path).await;
+            json(&request, StatusCode::OK, &PoolPlan::of(&app, pool, run.as_deref()))
         }
         Err(problem) => problem.respond(&request),
     }

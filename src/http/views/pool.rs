@@ -116,7 +116,7 @@ impl Pool {
 }
 
 impl PoolPlan {
-    pub(in crate::http) fn of(app: &App, shown: PoolShown, run: Option<DryRun>) -> Self {
+    pub(in crate::http) fn of(app: &App, shown: PoolShown, run: Option<&DryRun>) -> Self {
         let Some(DryRun { view, moves, orders, put_off }) = run else {
             return Self { pool: Pool::of(app, shown), ..Self::default() };
         };
@@ -143,8 +143,8 @@ impl PoolPlan {
         Self {
             moves: planned.collect(),
             more_moves: orders.len().saturating_sub(MAX_PAGE) as u64,
-            imbalance: Some(moves as u64),
-            put_off: put_off as u64,
+            imbalance: Some(*moves as u64),
+            put_off: *put_off as u64,
             pool: Pool::of(app, shown),
         }
     }

@@ -191,6 +191,10 @@ mutants! {
         PromiseUnregistered,
         /// R7: a tenure, and so a session, goes on after the store went backwards.
         TenureOutlivesEpoch,
+        /// R7: a pool keeps a higher token in memory after the store forgot it.
+        PoolRemembersLostTokens,
+        /// R7: the count of a principal keeps a higher token in memory after the store forgot it.
+        QuotaRemembersLostTokens,
         /// R8: when a node dies while it runs a fence, no other node runs that fence.
         FenceNotTakenOver,
         /// R10: after a restart, every lease gets half of its ttl.

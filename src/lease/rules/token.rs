@@ -17,6 +17,19 @@ impl Rules {
         token.epoch() < epoch && !self.breaks(Mutant::TenureOutlivesEpoch)
     }
 
+    /// R7: what is read after a gap in the feed replaces what a pool knew of its keys before the gap, also under a higher
+    /// token. The store may have gone backwards.
+    #[must_use]
+    pub fn a_reading_replaces_what_a_pool_knew(self) -> bool {
+        !self.breaks(Mutant::PoolRemembersLostTokens)
+    }
+
+    /// R7: the same for the keys that count for a principal.
+    #[must_use]
+    pub fn a_reading_replaces_what_counted(self) -> bool {
+        !self.breaks(Mutant::QuotaRemembersLostTokens)
+    }
+
     /// R7: nothing is granted in a frozen store, and no node grants over a token of a higher epoch than its own.
     #[must_use]
     pub fn nothing_is_granted_over(token: Token, epoch: Epoch, frozen: bool) -> bool {

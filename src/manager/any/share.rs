@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     actor::{
-        Pools, Reservation, Share,
+        Pools, Reservation, Share, assign_pool,
         watch::{self, settle},
     },
     clock::HashSet,
@@ -135,6 +135,7 @@ impl Member<'_> {
         };
         let mut unclaimed_since = None;
         loop {
+            assign_pool(&self.manager().coordinator, self.pool).await;
             let given = self.take_given().await?;
             if !given.is_empty() {
                 return Ok(given);
@@ -199,8 +200,8 @@ impl Member<'_> {
         self.park_for(&places, until, counts).await
     }
 
-    /// Tries the keys that nobody is known to hold, those to which the member comes back first. For a caller that does
-    /// not wait, also tries the others, which costs no write. The flag: an earlier session of the owner still holds what
+    /// Tries the keys that nobody is known to hold, those to which the member comes back first. Keys that others are known
+    /// to hold are not asked: that would cost a call for each of them. The flag: an earlier session of the owner still holds what
     /// belongs into these places.
     async fn try_open(&self, places: usize) -> Result<(Tried, bool), AcquireError> {
         let (former, inherited) = self.pools().former(self.pool, self.session, self.named);
@@ -217,8 +218,10 @@ impl Member<'_> {
         let free = self.call.order(free).await?;
         tried.join(self.call.try_each(&free, left, Basis::Memory).await?);
         if tried.grants.is_empty() && self.call.wait_until.is_none() {
-            let others = self.held_by_others();
-            tried.join(self.call.try_each(&others, left, Basis::Memory).await?);
+            // For the answer.
+            let held = self.held_by_others();
+            tried.counts =
+                tried.counts.and(Availability { keys: held, held, ..Availability::default() });
         }
         self.note(&tried.grants[taken..]);
         Ok((tried, left == 0))
@@ -232,6 +235,7 @@ impl Member<'_> {
         until: Moment,
         counts: Availability,
     ) -> Result<Filled, AcquireError> {
+        assign_pool(&self.manager().coordinator, self.pool).await;
         let (keys, parked) = self.pools().coming(self.pool, self.session, self.named);
         let keys = self.allowed(keys);
         let left = Cell::new(false);
@@ -303,8 +307,8 @@ impl Member<'_> {
         free
     }
 
-    fn held_by_others(&self) -> Vec<Key> {
-        self.allowed(self.pools().others(self.pool, self.session, self.named))
+    fn held_by_others(&self) -> usize {
+        self.pools().others(self.pool, self.session, self.named)
     }
 
     /// Those of the pool's keys that the settings allow: the pool of keys without a policy may have others.
@@ -318,7 +322,7 @@ impl Member<'_> {
     }
 
     fn counts(&self) -> Availability {
-        let (free, held) = (self.unheld().len(), self.held_by_others().len());
+        let (free, held) = (self.unheld().len(), self.held_by_others());
         let held_by_you = self.share().held;
         Availability {
             keys: free + held + held_by_you,

@@ -47,8 +47,8 @@ use std::{
 use tenure::actor::watch;
 use tenure::{
     clock::{Chance, Clock},
-    lease::{Nonce, StoreError},
-    store::{LeaseStore, StoreFuture, Witness, Write},
+    lease::{Key, Nonce, StoreError},
+    store::{Found, LeaseStore, StoreFuture, Witness, Write},
 };
 use tokio::time::Instant;
 
@@ -166,6 +166,12 @@ impl Server {
             }
             Ok(Arc::new(handle) as Arc<dyn LeaseStore>)
         })
+    }
+
+    /// What is in the store now.
+    pub fn items(&self) -> Vec<(Key, Found)> {
+        let state = self.lock();
+        state.data.items.iter().map(|(key, item)| (key.clone(), item.found())).collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

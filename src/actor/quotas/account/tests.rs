@@ -74,21 +74,38 @@ fn a_reading_finds_what_was_missed_and_drops_what_is_over() {
     let mut account = holding(&[1, 2, 3]);
     assert!(account.begin(3, 9, NOW));
     account.reading();
-    account.found(1, Token(10), READING + 1);
-    account.found(4, Token(12), READING + 1);
+    account.found(1, Token(10), READING + 1, true);
+    account.found(4, Token(12), READING + 1, true);
     // This one ended after its record was read, and that one before.
-    account.found(5, Token(12), READING + 1);
+    account.found(5, Token(12), READING + 1, true);
     account.ended(5, Token(12));
     account.ended(6, Token(13));
-    account.found(6, Token(13), READING + 1);
+    account.found(6, Token(13), READING + 1, true);
     // One is granted meanwhile, to which an older record belongs.
     account.granted(7, Token(20), READING + 1);
-    account.found(7, Token(14), READING + 1);
+    account.found(7, Token(14), READING + 1, true);
     account.read(READING + 1);
     assert_eq!([1, 4, 7].map(|mark| account.held(mark)), [10, 12, 20].map(|t| Some(Token(t))));
     assert_eq!(account.used(), 4, "a call for the third is in progress");
     account.finish(3, None, READING + 1);
     assert_eq!(account.used(), 3);
+}
+
+/// A store that went backwards has older tokens, and the end of such a tenure is the end of the last one.
+#[test]
+fn a_reading_replaces_a_tenure_that_the_store_forgot() {
+    let mut account = Account::default();
+    account.granted(1, Token(20), READING);
+    account.granted(2, Token(21), READING);
+    account.reading();
+    account.found(1, Token(10), READING + 1, true);
+    account.granted(2, Token(30), READING + 1);
+    account.found(2, Token(11), READING + 1, true);
+    account.read(READING + 1);
+    assert_eq!([1, 2].map(|mark| account.held(mark)), [10, 30].map(|t| Some(Token(t))));
+    account.ended(1, Token(10));
+    account.ended(2, Token(30));
+    assert_eq!(account.used(), 0);
 }
 
 #[test]

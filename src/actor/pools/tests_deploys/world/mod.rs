@@ -234,7 +234,7 @@ impl World {
             node: Nonce(node as u128),
             draining: false,
             returns: Some(Token::of(Epoch(1), Revision(self.revision))),
-            announced,
+            announced: announced.into(),
         };
         let member = Member { joined: joined.clone(), node, dies: None, parked: None };
         self.members.insert(digest, member);
@@ -254,7 +254,9 @@ impl World {
         let unready = self.members.iter().filter(|(_, it)| it.joined.announced.unready);
         let unready: Vec<Nonce> = unready.map(|(digest, _)| *digest).collect();
         for digest in unready {
-            self.announce(digest, |joined| joined.announced.unready = false);
+            self.announce(digest, |joined| {
+                Arc::make_mut(&mut joined.announced).unready = false;
+            });
         }
     }
 
