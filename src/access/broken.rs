@@ -23,6 +23,10 @@ pub enum Broken {
     MarkWithoutPrincipal,
     /// The proof on a forwarded call names no receiver.
     SealWithoutReceiver,
+    /// The proof on a forwarded call is good for any run of its receiver.
+    SealOfAnyRun,
+    /// A certificate counts for as long as its session is resumed or its connection is open.
+    CertificateWithoutEnd,
     /// A JWT that is for somebody else is good here too.
     JwtOfAnyAudience,
 }

@@ -137,8 +137,10 @@ impl Coordinator {
             keep_alive: settings.server.keep_alive,
             shutdown_timeout: settings.server.shutdown_timeout,
         };
-        let tls =
-            certificate.clone().map(|Certificate { served, metrics, .. }| Tls { served, metrics });
+        let tls = certificate.clone().map(|Certificate { served, metrics, .. }| {
+            let clock = Arc::new(SystemClock::new());
+            Tls { served, metrics, clock }
+        });
         let listeners = Listeners { tcp: listener, tls, unix };
         let server = Server::start(app, listeners, arbiters, &options)?;
         let handle = server.handle();

@@ -2,9 +2,13 @@
 
 use std::{error::Error, io, path::Path, path::PathBuf, sync::Arc};
 
-use rustls::{CertificateError, ClientConfig, RootCertStore, crypto::ring};
+use rustls::{
+    CertificateError, ClientConfig, ConfigBuilder, RootCertStore,
+    client::{Resumption, WantsClientCert, WebPkiServerVerifier},
+    crypto::ring,
+};
 
-use super::pem;
+use super::{known_servers::KnownServers, pem};
 
 /// The certificate authorities that verify servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,10 +97,30 @@ fn trusting(
     roots: RootCertStore,
     identity: Option<Identity<'_>>,
 ) -> Result<ClientConfig, TlsError> {
-    let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider.clone())
         .with_safe_default_protocol_versions()
-        .expect("the provider has these versions")
-        .with_root_certificates(roots);
+        .expect("the provider has these versions");
+    let roots = Arc::new(roots);
+    let verifier = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider).build();
+    // It fails if there is no authority. No session begins then.
+    let known = verifier.ok().map(|verifier| Arc::new(KnownServers::new(verifier)));
+    let builder = match &known {
+        Some(known) => builder.dangerous().with_custom_certificate_verifier(known.clone()),
+        None => builder.with_root_certificates(roots),
+    };
+    let mut config = shows(builder, identity)?;
+    if let Some(known) = known {
+        config.resumption = Resumption::store(known);
+    }
+    Ok(config)
+}
+
+/// The configuration of a client that shows this certificate, if it has one.
+fn shows(
+    builder: ConfigBuilder<ClientConfig, WantsClientCert>,
+    identity: Option<Identity<'_>>,
+) -> Result<ClientConfig, TlsError> {
     let Some(Identity { cert, key }) = identity else { return Ok(builder.with_no_client_auth()) };
     let fault = |path: &Path, why| TlsError::Identity { path: path.to_owned(), why };
     let chain = pem::certificates(cert).map_err(|why| fault(cert, why))?;

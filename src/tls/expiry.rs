@@ -1,4 +1,4 @@
-//! The end of a certificate's validity.
+//! The time in which a certificate is valid.
 
 use der::{
     AnyRef, Decode as _, SliceReader, Tag, Tagged as _,
@@ -7,10 +7,15 @@ use der::{
 
 /// When a certificate ends to be valid, in seconds since 1970; `None` if it is malformed.
 pub(super) fn not_after(certificate: &[u8]) -> Option<u64> {
+    validity(certificate).map(|(_, end)| end)
+}
+
+/// The first and the last second in which a certificate is valid, since 1970; `None` if it is malformed.
+pub(super) fn validity(certificate: &[u8]) -> Option<(u64, u64)> {
     read(certificate).ok()
 }
 
-fn read(certificate: &[u8]) -> der::Result<u64> {
+fn read(certificate: &[u8]) -> der::Result<(u64, u64)> {
     let outer = AnyRef::from_der(certificate)?;
     let signed = AnyRef::decode(&mut SliceReader::new(outer.value())?)?;
     let mut fields = SliceReader::new(signed.value())?;
@@ -21,11 +26,14 @@ fn read(certificate: &[u8]) -> der::Result<u64> {
     let (_algorithm, _issuer) = (AnyRef::decode(&mut fields)?, AnyRef::decode(&mut fields)?);
     let validity = AnyRef::decode(&mut fields)?;
     let mut times = SliceReader::new(validity.value())?;
-    AnyRef::decode(&mut times)?;
-    let end = AnyRef::decode(&mut times)?;
-    let since_1970 = match end.tag() {
-        Tag::UtcTime => end.decode_as::<UtcTime>()?.to_unix_duration(),
-        _ => end.decode_as::<GeneralizedTime>()?.to_unix_duration(),
+    let (begin, end) = (AnyRef::decode(&mut times)?, AnyRef::decode(&mut times)?);
+    Ok((seconds(begin)?, seconds(end)?))
+}
+
+fn seconds(time: AnyRef<'_>) -> der::Result<u64> {
+    let since_1970 = match time.tag() {
+        Tag::UtcTime => time.decode_as::<UtcTime>()?.to_unix_duration(),
+        _ => time.decode_as::<GeneralizedTime>()?.to_unix_duration(),
     };
     Ok(since_1970.as_secs())
 }
@@ -46,6 +54,12 @@ mod tests {
         let far = include_str!("../../tests/certificates/named.pem");
         let near = include_str!("../../tests/certificates/unnamed.pem");
         assert_eq!((end(far), end(near)), (Some(4_949_223_124), Some(2_110_983_141)));
+        // As `openssl x509 -startdate` says: in 2026, a hundred years before the end.
+        let begin = |pem: &str| {
+            let der = CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
+            validity(&der).map(|(begin, _)| begin)
+        };
+        assert!(begin(far).is_some_and(|begin| begin < 4_949_223_124), "{:?}", begin(far));
         assert_eq!(not_after(b"0123456789"), None);
         assert_eq!(not_after(&[]), None);
     }

@@ -12,7 +12,10 @@
 
 mod client;
 #[cfg(feature = "server")]
+mod client_chain;
+#[cfg(feature = "server")]
 mod expiry;
+mod known_servers;
 mod pem;
 #[cfg(feature = "server")]
 mod served;
@@ -20,6 +23,8 @@ mod served;
 mod server;
 
 pub use client::{Identity, Roots, TlsError, client, client_as, explain, fault, http, none};
+#[cfg(feature = "server")]
+pub use client_chain::{Before, ClientChain};
 #[cfg(feature = "server")]
 pub use served::{Change, Served};
 #[cfg(feature = "server")]

@@ -4,7 +4,8 @@
 //! stay in effect. A fault is reported once for each change of the files. A client's ticket is not accepted once the
 //! authorities or the revocation lists have changed: resuming a session does not verify the certificate again.
 //!
-//! Does not guarantee: that a connection ends when its certificate is revoked or expires.
+//! Does not guarantee: that a connection ends when its client's certificate is revoked or expires. The certificate
+//! proves nothing from then on: [`super::ClientChain`] judges it again.
 //!
 //! Assumes: a file that changes gets another time, size or inode.
 
@@ -13,15 +14,17 @@ use std::{
     os::unix::fs::MetadataExt as _,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use rustls::{
     ServerConfig,
     crypto::ring::Ticketer,
-    pki_types::{CertificateDer, ServerName},
-    server::ProducesTickets,
+    pki_types::{CertificateDer, ServerName, UnixTime},
+    server::{ProducesTickets, danger::ClientCertVerifier},
 };
+use tokio::sync::Notify;
 use webpki::EndEntityCert;
 
 use super::server::{Content, ServerFault, ServerFiles, Trust};
@@ -30,7 +33,16 @@ use super::server::{Content, ServerFault, ServerFiles, Trust};
 pub struct Served {
     files: ServerFiles,
     current: ArcSwap<ServerConfig>,
+    judge: ArcSwap<Judge>,
+    judge_changed: Notify,
     seen: Mutex<Seen>,
+}
+
+/// Judges the certificates of clients.
+struct Judge {
+    /// Rises with each change of the authorities or lists.
+    number: u64,
+    verifier: Option<Arc<dyn ClientCertVerifier>>,
 }
 
 /// What a look at the files found.
@@ -68,9 +80,39 @@ impl Served {
         let content = Content::read(&files)?;
         let (trust, leaf, expires) = (content.trust.clone(), content.leaf.clone(), content.expires);
         let tickets = tickets(&files)?;
+        let judge = Judge { number: 1, verifier: content.verifier.clone() };
         let current = ArcSwap::from_pointee(content.config(tickets.clone()));
         let seen = Mutex::new(Seen { stamps, applied: true, trust, tickets, leaf, expires });
-        Ok(Self { files, current, seen })
+        let (judge, judge_changed) = (ArcSwap::from_pointee(judge), Notify::new());
+        Ok(Self { files, current, judge, judge_changed, seen })
+    }
+
+    /// The number of the authorities and lists that judge the certificates of clients now.
+    ///
+    /// A connection that reads it before [`Self::config`] is judged by these or by later ones.
+    #[must_use]
+    pub fn trust(&self) -> u64 {
+        self.judge.load().number
+    }
+
+    /// Resolves once other authorities or lists than those with the number `seen` are in effect.
+    pub async fn trust_changed(&self, seen: u64) {
+        loop {
+            let changed = self.judge_changed.notified();
+            if self.trust() != seen {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// Whether the authorities and lists in effect accept this chain of a client at this time.
+    #[must_use]
+    pub fn trusts(&self, chain: &[CertificateDer<'_>], wall_ms: u64) -> bool {
+        let judge = self.judge.load();
+        let (Some(verifier), [leaf, others @ ..]) = (&judge.verifier, chain) else { return false };
+        let now = UnixTime::since_unix_epoch(Duration::from_millis(wall_ms));
+        verifier.verify_client_cert(leaf, others, now).is_ok()
     }
 
     /// The settings for a new connection.
@@ -127,12 +169,19 @@ impl Served {
     fn apply(&self, seen: &mut Seen) -> Result<(), ServerFault> {
         seen.applied = false;
         let content = Content::read(&self.files)?;
-        if content.trust != seen.trust {
+        let is_other = content.trust != seen.trust;
+        if is_other {
             seen.tickets = tickets(&self.files)?;
             seen.trust = content.trust.clone();
         }
         (seen.leaf, seen.expires) = (content.leaf.clone(), content.expires);
+        let verifier = content.verifier.clone();
         self.current.store(Arc::new(content.config(seen.tickets.clone())));
+        if is_other {
+            // After the settings: a connection that begins in between is judged once more.
+            self.judge.store(Arc::new(Judge { number: self.trust() + 1, verifier }));
+            self.judge_changed.notify_waiters();
+        }
         seen.applied = true;
         Ok(())
     }

@@ -61,7 +61,7 @@ pub(super) struct Trust {
 pub(super) struct Content {
     key: CertifiedKey,
     pub(super) trust: Trust,
-    verifier: Option<Arc<dyn ClientCertVerifier>>,
+    pub(super) verifier: Option<Arc<dyn ClientCertVerifier>>,
     /// The certificate itself.
     pub(super) leaf: CertificateDer<'static>,
     /// When the first of the server's certificates ends to be valid, in seconds since 1970.

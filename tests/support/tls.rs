@@ -16,6 +16,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 use tempfile::TempDir;
+use tenure::clock::{Clock as _, SystemClock, rfc3339};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
@@ -24,6 +25,13 @@ const NEW: &str = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes 
 /// What `openssl ca` needs to revoke certificates.
 const REVOKING: &str = "[ca]\ndefault_ca=d\n[d]\ndatabase=index.txt\ncrlnumber=number\ndefault_md=sha256\n\
                         default_crl_days=2\ncrl_extensions=e\n[e]\nauthorityKeyIdentifier=keyid\n";
+
+/// What `openssl ca` needs to issue certificates that last for seconds.
+const ISSUING: &str = "[ca]\ndefault_ca=d\n[d]\ndatabase=issued.txt\nnew_certs_dir=.\nrand_serial=yes\n\
+                       default_md=sha256\npolicy=p\ncopy_extensions=copy\nunique_subject=no\n\
+                       [p]\ncommonName=supplied\n[leaf]\nbasicConstraints=critical,CA:FALSE\n\
+                       [authority]\nbasicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign,cRLSign\n\
+                       subjectKeyIdentifier=hash\n";
 
 /// `ca.pem` is an authority, and `stranger.pem` one that issued nothing. Of the certificates by the first, `server.pem`
 /// is for 127.0.0.1, `elsewhere.pem` for another name and `client.pem` for a client.
@@ -53,6 +61,34 @@ impl Certificates {
         let files = format!("-keyout {name}.key -out {name}.pem");
         let address = format!("-addext subjectAltName={who}");
         self.openssl(&format!("{NEW} -subj /CN={name} {signed} {address} {files}"));
+    }
+
+    /// A certificate by the authority of this name that begins an hour ago and ends after some seconds; `who` is empty for
+    /// one of an authority. Its file also has the certificate of an authority that is not the root. Returns its end, in
+    /// milliseconds since 1970.
+    pub fn issue_for(&self, name: &str, who: &str, by: &str, seconds: u64) -> u64 {
+        if !self.path("issue.cnf").exists() {
+            std::fs::write(self.path("issue.cnf"), ISSUING).expect("written");
+            std::fs::write(self.path("issued.txt"), "").expect("written");
+        }
+        let begin = SystemClock::new().wall_ms() - 3_600_000;
+        let end = begin / 1000 * 1000 + 3_600_000 + seconds * 1000;
+        let named =
+            if who.is_empty() { String::new() } else { format!(" -addext subjectAltName={who}") };
+        let new = "req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes";
+        self.openssl(&format!("{new} -subj /CN={name}{named} -keyout {name}.key -out {name}.csr"));
+        let kind = if who.is_empty() { "authority" } else { "leaf" };
+        let (first, last) = (asn1(begin), asn1(end));
+        self.openssl(&format!(
+            "ca -batch -notext -config issue.cnf -extensions {kind} -cert {by}.pem -keyfile {by}.key -in {name}.csr \
+             -out {name}.pem -startdate {first} -enddate {last}"
+        ));
+        if by != "ca" {
+            let chain = [name, by].map(|name| std::fs::read(self.path(&format!("{name}.pem"))));
+            let chain: Vec<Vec<u8>> = chain.into_iter().map(|file| file.expect("made")).collect();
+            std::fs::write(self.path(&format!("{name}.pem")), chain.concat()).expect("written");
+        }
+        end
     }
 
     /// Writes `crl.pem`, the authority's list of revoked certificates, to which these belong from now on.
@@ -104,6 +140,12 @@ impl Certificates {
             .expect("a pair");
         TlsAcceptor::from(Arc::new(config))
     }
+}
+
+/// A time as certificates have it.
+fn asn1(wall_ms: u64) -> String {
+    let digits: String = rfc3339(wall_ms).chars().filter(char::is_ascii_digit).collect();
+    format!("{}Z", &digits[2..14])
 }
 
 /// Speaks TLS for a server, in a thread of its own that ends with the process.

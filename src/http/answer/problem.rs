@@ -162,11 +162,11 @@ impl Problem {
         Self::of(Code::Unauthenticated, detail)
     }
 
-    /// The principal's last day, or the JWT that it showed, ended while the call waited.
+    /// The principal's last day ended while the call waited, or the JWT or certificate that it showed no longer holds.
     pub fn ended(name: &str) -> Self {
         let detail = format!(
-            "the last day of {name:?} in the access file is over, or the JWT that the call showed is: call again with \
-             another one"
+            "the last day of {name:?} in the access file is over, or the JWT or the certificate that the caller showed \
+             no longer holds: call again with another one"
         );
         Self::of(Code::Unauthenticated, detail)
     }

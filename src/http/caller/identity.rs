@@ -1,20 +1,24 @@
 //! What a connection proves of the caller. Handlers find it with `HttpRequest::conn_data`.
 //!
-//! Guarantees: a [`PeerCertificate`] was verified when its TLS session began: an authority of `server.tls_client_ca`
-//! issued it, it was valid then, and no list of `server.tls_crl` revoked it. A [`PeerUid`] comes from the kernel.
-//!
-//! Does not guarantee: that the certificate is still valid. A connection may be older than its end or its revocation.
+//! Guarantees: a [`PeerCertificate`] proves its names only while it holds: an authority of `server.tls_client_ca` issued
+//! it, it is valid, and no list of `server.tls_crl` revokes it. It is judged again when it or an authority between ends,
+//! and when the authorities or lists change. A [`PeerUid`] comes from the kernel.
+
+use std::sync::Arc;
 
 use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
-use crate::access::CertificateNames;
+use crate::{
+    access::{Broken, CertificateNames},
+    tls::{Before, ClientChain, Served},
+};
 
 /// The certificate of the client at the other end.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerCertificate {
     /// Its alternative names. The common name of its subject does not count.
     pub names: CertificateNames,
+    chain: ClientChain,
 }
 
 /// The user id of the process at the other end of a Unix socket.
@@ -22,13 +26,40 @@ pub struct PeerCertificate {
 pub struct PeerUid(pub u32);
 
 impl PeerCertificate {
-    /// The first certificate of a verified chain; `None` if there is none, or it is malformed.
-    pub fn of(chain: &[CertificateDer<'_>]) -> Option<Self> {
-        let certificate = EndEntityCert::try_from(chain.first()?).ok()?;
-        let uris = certificate.valid_uri_names().map(str::to_owned).collect();
-        let dns = certificate.valid_dns_names().map(str::to_owned).collect();
-        Some(Self { names: CertificateNames { uris, dns } })
+    /// The first certificate of the chain of a handshake, or of the session that it resumed; `None` if there is none, or
+    /// one is malformed.
+    pub fn of(
+        chain: &[CertificateDer<'_>],
+        served: Arc<Served>,
+        before: Before,
+        is_resumed: bool,
+    ) -> Option<Self> {
+        let names = names(chain.first()?)?;
+        Some(Self { names, chain: ClientChain::new(chain, served, before, is_resumed)? })
     }
+
+    /// Whether it proves its names at this time.
+    pub fn holds(&self, wall_ms: u64) -> bool {
+        Broken::CertificateWithoutEnd.is_active() || self.chain.holds(wall_ms)
+    }
+
+    /// Until when [`Self::holds`] says the same, unless authorities or lists change, in milliseconds since 1970.
+    pub fn until_ms(&self, wall_ms: u64) -> u64 {
+        self.chain.until_ms(wall_ms)
+    }
+
+    /// Resolves after the authorities or lists have changed.
+    pub async fn trust_changed(&self) {
+        self.chain.trust_changed().await;
+    }
+}
+
+/// The alternative names of a certificate; `None` if it is malformed.
+fn names(certificate: &CertificateDer<'_>) -> Option<CertificateNames> {
+    let certificate = EndEntityCert::try_from(certificate).ok()?;
+    let uris = certificate.valid_uri_names().map(str::to_owned).collect();
+    let dns = certificate.valid_dns_names().map(str::to_owned).collect();
+    Some(CertificateNames { uris, dns })
 }
 
 #[cfg(test)]
@@ -43,8 +74,7 @@ mod tests {
     const UNNAMED: &str = include_str!("../../../tests/certificates/unnamed.pem");
 
     fn names(pem: &str) -> Option<CertificateNames> {
-        let certificate = CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
-        PeerCertificate::of(&[certificate]).map(|found| found.names)
+        super::names(&CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM"))
     }
 
     #[test]
@@ -57,7 +87,6 @@ mod tests {
 
     #[test]
     fn what_is_no_certificate_names_nobody() {
-        assert_eq!(PeerCertificate::of(&[]), None);
-        assert_eq!(PeerCertificate::of(&[CertificateDer::from(vec![0x30, 0x03, 1, 1, 1])]), None);
+        assert_eq!(super::names(&CertificateDer::from(vec![0x30, 0x03, 1, 1, 1])), None);
     }
 }

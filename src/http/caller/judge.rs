@@ -74,7 +74,7 @@ impl Gatekeeper {
         let found = self
             .identify(&access, request)
             .map(|found| found.filter(|shown| !shown.principal.expired(self.clock.wall_ms())));
-        let Shown { principal, jwt, is_kept } = match found {
+        let Shown { principal, jwt, certificate, is_kept } = match found {
             Ok(Some(shown)) => shown,
             // Always, whatever others at its address do: a holder whose token was replaced must hear of that in time.
             Err(problem) if need != Need::Nothing => return Err(problem),
@@ -89,7 +89,8 @@ impl Gatekeeper {
         let usage = self.usage(request, &principal);
         let usage = usage.inspect_err(|_| acts(request, &principal))?;
         let (current, meter, clock) = (current.clone(), self.meter.clone(), self.clock.clone());
-        let known = Arc::new(Known { principal, jwt, current, generation, usage, meter, clock });
+        let known = Known { principal, jwt, certificate, current, generation, usage, meter, clock };
+        let known = Arc::new(known);
         if let Some(belongs) = request.conn_data::<Belongs>().filter(|_| is_kept) {
             belongs.remember(shown(request), &known);
         }
@@ -100,8 +101,7 @@ impl Gatekeeper {
     fn remembered(&self, current: &Current, request: &HttpRequest) -> Option<Arc<Known>> {
         let belongs = request.conn_data::<Belongs>().filter(|_| !was_forwarded(request))?;
         let known = belongs.remembered(shown(request))?;
-        let is_over = || known.until_ms().is_some_and(|until| until <= self.clock.wall_ms());
-        (known.generation == current.generation() && !is_over()).then_some(known)
+        (known.generation == current.generation() && !known.is_over()).then_some(known)
     }
 
     /// The caller of a call within a stream. The stream has shown the principal, and ends as soon as the principal is no
@@ -110,7 +110,10 @@ impl Gatekeeper {
         match within.caller.as_known() {
             // The stream has judged the right to hold as well.
             _ if within.is_charged => Ok(within.caller.clone().charged(None)),
-            Some(known) => self.admit_known(request, known.clone()),
+            Some(known) => {
+                known.lasts()?;
+                self.admit_known(request, known.clone())
+            }
             None => Ok(within.caller.clone().charged(self.meter.charge_address(request)?)),
         }
     }
@@ -123,7 +126,10 @@ impl Gatekeeper {
         leases: usize,
     ) -> Result<(), Problem> {
         let charged = match caller.as_known() {
-            Some(known) => self.meter.charge_at(Pace::Keeps, &known.principal, &known.usage),
+            Some(known) => {
+                known.lasts()?;
+                self.meter.charge_at(Pace::Keeps, &known.principal, &known.usage)
+            }
             None => self.meter.charge_peer(peer),
         };
         if let Some(cell) = charged? {
@@ -199,10 +205,12 @@ impl Gatekeeper {
             let known = token.and_then(|token| self.by_bearer(access, token));
             return known.map(Some).ok_or_else(Problem::unauthenticated);
         }
-        if let Some(names) = request.conn_data::<PeerCertificate>()
-            && let Some(known) = access.by_certificate(&names.names)
+        if let Some(certificate) = request.conn_data::<Arc<PeerCertificate>>()
+            && let Some(known) = access.by_certificate(&certificate.names)
+            && certificate.holds(self.clock.wall_ms())
         {
-            return Ok(Some(Shown::of(known)));
+            let certificate = Some(certificate.clone());
+            return Ok(Some(Shown { certificate, ..Shown::of(known) }));
         }
         if let Some(uid) = request.conn_data::<PeerUid>()
             && let Some(known) = access.by_uid(uid.0)
@@ -236,13 +244,15 @@ struct Shown {
     principal: Arc<Principal>,
     /// What was verified of a JWT.
     jwt: Option<JwtProof>,
+    /// The certificate by which it is known.
+    certificate: Option<Arc<PeerCertificate>>,
     /// Whether each call of the connection with the same `Authorization`, or none, shows the same.
     is_kept: bool,
 }
 
 impl Shown {
     fn of(principal: &Arc<Principal>) -> Self {
-        Self { principal: principal.clone(), jwt: None, is_kept: true }
+        Self { principal: principal.clone(), jwt: None, certificate: None, is_kept: true }
     }
 
     /// What proves something of this request alone.

@@ -5,6 +5,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 
 use super::{
+    identity::PeerCertificate,
     meter::Meter,
     rate::Cell,
     usage::{InUse, Kind, Usage},
@@ -42,6 +43,8 @@ pub struct Known {
     pub principal: Arc<Principal>,
     /// What was verified of the JWT that it showed.
     pub jwt: Option<JwtProof>,
+    /// The certificate by which it is known.
+    pub certificate: Option<Arc<PeerCertificate>>,
     /// The file that is in force, and its number when the principal was found.
     pub current: Arc<Current>,
     pub generation: u64,
@@ -49,16 +52,28 @@ pub struct Known {
     pub usage: Arc<Usage>,
     /// Counts what is refused.
     pub meter: Arc<Meter>,
-    /// By which its last day and its JWT end.
+    /// By which its last day, its JWT and its certificate end.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Known {
     /// When the principal, or the JWT that it showed, ends, in milliseconds since 1970.
-    pub fn until_ms(&self) -> Option<u64> {
+    fn until_ms(&self) -> Option<u64> {
         let day = self.principal.expires().map(|day| day.end_ms());
         let jwt = self.jwt.as_ref().map(JwtProof::until_ms);
         day.into_iter().chain(jwt).min()
+    }
+
+    /// Whether the last day of the principal is over, or the proof that it showed holds no longer.
+    pub fn is_over(&self) -> bool {
+        let now = self.clock.wall_ms();
+        self.until_ms().is_some_and(|until| until <= now)
+            || self.certificate.as_ref().is_some_and(|certificate| !certificate.holds(now))
+    }
+
+    /// Requires that the proof of the principal still holds.
+    pub fn lasts(&self) -> Result<(), Problem> {
+        if self.is_over() { Err(Problem::ended(&self.principal.name)) } else { Ok(()) }
     }
 
     /// Resolves when the access file has another entry for the principal, or none, or no longer accepts its JWT.
@@ -77,15 +92,24 @@ impl Known {
         }
     }
 
-    /// Resolves when the principal's last day is over, or its JWT is.
+    /// Resolves when the principal's last day is over, its JWT is, or its certificate holds no longer.
     async fn ended(&self) {
-        let Some(until_ms) = self.until_ms() else { return std::future::pending().await };
-        loop {
-            let left = Duration::from_millis(until_ms.saturating_sub(self.clock.wall_ms()));
-            if left.is_zero() {
-                return;
+        while !self.is_over() {
+            let now = self.clock.wall_ms();
+            let certificate = self.certificate.as_ref();
+            let ends = certificate.map(|certificate| certificate.until_ms(now));
+            let Some(until_ms) = self.until_ms().into_iter().chain(ends).min() else {
+                return std::future::pending().await;
+            };
+            let left = Duration::from_millis(until_ms.saturating_sub(now));
+            let look = tokio::time::sleep(left.min(LOOK));
+            match certificate {
+                None => look.await,
+                Some(certificate) => tokio::select! {
+                    () = look => {}
+                    () = certificate.trust_changed() => {}
+                },
             }
-            tokio::time::sleep(left.min(LOOK)).await;
         }
     }
 }
@@ -318,7 +342,7 @@ impl Caller {
     }
 
     /// Resolves when the caller is no longer who it was: the access file changed, and has another entry for it, or none;
-    /// or its last day is over, or its JWT is.
+    /// or its last day is over, or the proof that it showed holds no longer.
     pub async fn removed(&self) -> Problem {
         let Who::Known(known) = &self.who else {
             return std::future::pending().await;

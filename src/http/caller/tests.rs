@@ -30,6 +30,7 @@ fn caller(line: &str, clock: Arc<dyn Clock>) -> Caller {
     Caller::known(Arc::new(Known {
         principal,
         jwt: None,
+        certificate: None,
         current,
         generation,
         usage,

@@ -13,11 +13,13 @@ use tokio_rustls::TlsAcceptor;
 use super::{
     line::{Line, Place},
     places::Seat,
-    stream::Stream,
+    stream::{Secured, Stream},
 };
 use crate::{
+    clock::Clock,
+    http::caller::PeerCertificate,
     telemetry::{Handshake, Metrics},
-    tls::Served,
+    tls::{Before, Served},
 };
 
 /// How long a handshake may take.
@@ -28,6 +30,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub struct Tls {
     pub served: Arc<Served>,
     pub metrics: Arc<Metrics>,
+    /// By which the certificates of clients end.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Tls {
@@ -41,6 +45,7 @@ impl Tls {
         place: Place,
         stopping: GracefulShutdownSignal,
     ) -> io::Result<Line> {
+        let before = Before { trust: self.served.trust(), wall_ms: self.clock.wall_ms() };
         let accepting = TlsAcceptor::from(self.served.config()).accept(stream);
         let seat = place.seat().clone();
         let (outcome, accepted) = tokio::select! {
@@ -60,7 +65,12 @@ impl Tls {
         let accepted = accepted.inspect_err(|error| {
             tracing::debug!(%error, ?outcome, "a TLS handshake failed");
         })?;
-        Ok(Line::new(Stream::Tls(Box::new(accepted)), place))
+        let chain = accepted.get_ref().1.peer_certificates();
+        let certificate = chain.and_then(|chain| {
+            PeerCertificate::of(chain, self.served, before, outcome == Handshake::Resumed)
+        });
+        let secured = Secured { stream: accepted, certificate: certificate.map(Arc::new) };
+        Ok(Line::new(Stream::Tls(Box::new(secured)), place))
     }
 }
 

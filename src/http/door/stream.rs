@@ -6,6 +6,7 @@
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
 };
 
@@ -22,8 +23,14 @@ use crate::http::caller::{PeerCertificate, PeerUid};
 /// The stream of an accepted connection.
 pub enum Stream {
     Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
+    Tls(Box<Secured>),
     Local(UnixStream),
+}
+
+/// A TLS stream, and the certificate that its client has.
+pub struct Secured {
+    pub stream: TlsStream<TcpStream>,
+    pub certificate: Option<Arc<PeerCertificate>>,
 }
 
 impl Stream {
@@ -41,7 +48,7 @@ impl Stream {
                 stream.poll_peek(context, &mut peeked).map_ok(|count| count > 0)
             }
             Self::Tls(stream) => {
-                let ahead = Pin::new(&mut **stream).poll_fill_buf(context);
+                let ahead = Pin::new(&mut stream.stream).poll_fill_buf(context);
                 ahead.map(|ahead| ended(ahead.map(|bytes| !bytes.is_empty()), false))
             }
             Self::Local(stream) => loop {
@@ -59,11 +66,10 @@ impl Stream {
     pub fn identify(&self, data: &mut Extensions) {
         match self {
             Self::Plain(_) => {}
-            Self::Tls(stream) => {
-                let chain = stream.get_ref().1.peer_certificates();
-                if let Some(certificate) = chain.and_then(PeerCertificate::of) {
+            Self::Tls(secured) => {
+                if let Some(certificate) = &secured.certificate {
                     tracing::debug!(names = ?certificate.names, "a client has a certificate");
-                    data.insert(certificate);
+                    data.insert(certificate.clone());
                 }
             }
             Self::Local(stream) => {
@@ -94,7 +100,7 @@ impl AsyncRead for Stream {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
             Self::Tls(stream) => {
-                Pin::new(&mut **stream).poll_read(context, buffer).map(|read| ended(read, ()))
+                Pin::new(&mut stream.stream).poll_read(context, buffer).map(|read| ended(read, ()))
             }
             Self::Local(stream) => Pin::new(stream).poll_read(context, buffer),
         }
@@ -109,7 +115,7 @@ impl AsyncWrite for Stream {
     ) -> Poll<io::Result<usize>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(&mut stream.stream).poll_write(context, bytes),
             Self::Local(stream) => Pin::new(stream).poll_write(context, bytes),
         }
     }
@@ -117,7 +123,7 @@ impl AsyncWrite for Stream {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_flush(context),
+            Self::Tls(stream) => Pin::new(&mut stream.stream).poll_flush(context),
             Self::Local(stream) => Pin::new(stream).poll_flush(context),
         }
     }
@@ -125,7 +131,7 @@ impl AsyncWrite for Stream {
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         match self.get_mut() {
             Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(&mut stream.stream).poll_shutdown(context),
             Self::Local(stream) => Pin::new(stream).poll_shutdown(context),
         }
     }

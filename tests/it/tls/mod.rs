@@ -4,5 +4,6 @@
 mod checks;
 mod client;
 mod command_line;
+pub mod expiry;
 mod nodes;
 mod port;

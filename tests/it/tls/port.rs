@@ -28,16 +28,16 @@ use crate::support::{
     tls::Certificates,
 };
 
-type Secure = Connection<TlsStream<TcpStream>>;
+pub type Secure = Connection<TlsStream<TcpStream>>;
 
 /// How long a call may take while others misbehave.
 const PROBE: Duration = Duration::from_secs(2);
 
 /// A coordinator with its own store and certificates.
-struct Port {
-    node: Node,
+pub struct Port {
+    pub node: Node,
     addr: SocketAddr,
-    certificates: Certificates,
+    pub certificates: Certificates,
     _data: tempfile::TempDir,
 }
 
@@ -56,10 +56,11 @@ impl Port {
     }
 
     fn with(certificates: Certificates, more: &[&str]) -> Self {
-        Self::with_env(certificates, more, &[])
+        Self::within(certificates, more, &[])
     }
 
-    fn with_env(certificates: Certificates, more: &[&str], env: &[(&str, &str)]) -> Self {
+    /// One with these variables of its environment.
+    pub fn within(certificates: Certificates, more: &[&str], env: &[(&str, &str)]) -> Self {
         certificates.replace("tls.pem", "server.pem");
         certificates.replace("tls.key", "server.key");
         let data = tempfile::tempdir().expect("a directory");
@@ -74,7 +75,7 @@ impl Port {
     }
 
     /// How a client connects that trusts the authority, and shows the certificate of this name.
-    fn client(
+    pub fn client(
         &self,
         name: Option<&str>,
         version: &'static SupportedProtocolVersion,
@@ -89,7 +90,9 @@ impl Port {
         let mut client = match name {
             Some(name) => {
                 let key = PrivateKeyDer::from_pem_file(path(&format!("{name}.key")));
-                let chain = vec![read(&path(&format!("{name}.pem")))];
+                let chain = CertificateDer::pem_file_iter(path(&format!("{name}.pem")));
+                let chain: Result<Vec<_>, _> = chain.expect("a file").collect();
+                let chain = chain.expect("certificates");
                 builder.with_client_auth_cert(chain, key.expect("a key")).expect("a pair")
             }
             None => builder.with_no_client_auth(),
@@ -98,7 +101,7 @@ impl Port {
         client
     }
 
-    async fn connect(&self, client: &Arc<ClientConfig>) -> io::Result<Secure> {
+    pub async fn connect(&self, client: &Arc<ClientConfig>) -> io::Result<Secure> {
         let stream = TcpStream::connect(self.addr).await?;
         let name = ServerName::from(self.addr.ip());
         let stream = TlsConnector::from(client.clone()).connect(name, stream).await?;
@@ -339,7 +342,7 @@ async fn statuses(cert: &str, names: &[&str], env: &[(&str, &str)]) -> Vec<u16> 
         format!("server.tls_client_ca={}", certificates.path("ca.pem").display()),
         format!("auth.file={}", file.display()),
     ];
-    let port = Port::with_env(certificates, &more.each_ref().map(String::as_str), env);
+    let port = Port::within(certificates, &more.each_ref().map(String::as_str), env);
     let mut found = Vec::new();
     for n in 0..names.len() {
         let client = Arc::new(port.client(Some(&format!("c{n}")), &TLS13));
