@@ -39,7 +39,7 @@ mod supervision;
 
 pub(crate) use balancer::start as start_balancer;
 pub(crate) use balancer::{assign as assign_pool, dry_run, view as pool_view};
-pub use cluster::{Node, NodeView};
+pub use cluster::{Node, NodeView, seal_versions};
 pub use coordinator::Coordinator;
 pub use environment::{
     Decided, Environment, Limits, PolicyTable,

@@ -96,7 +96,7 @@ impl Coordinator {
             engine.metrics.clone(),
             settings.limits.rate_per_address,
         );
-        let seal = Arc::new(Seal::new(secret, &url, clock));
+        let seal = Arc::new(Seal::new(secret, &url, clock, manager.clone()));
         let most = usize::try_from(settings.limits.body_bytes.0).unwrap_or(usize::MAX);
         let bodies = Budget::new(most);
         let limits = &settings.limits;

@@ -60,7 +60,7 @@ pub use app::{App, Source};
 pub use caller::{Cookies, Gatekeeper, PeerCertificate, PeerUid};
 pub use door::{Budget, Door, LongestLag, Names, RESERVED, Shedding, Tls};
 pub use openapi::document;
-pub use peer::{Forwarder, Seal};
+pub use peer::{Forwarder, Nodes, Seal};
 pub use replays::Replays;
 pub use server::{CONNECTION_LINES, Listeners, Server, ServerOptions};
 pub use streams::{StreamBounds, Streams};

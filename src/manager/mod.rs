@@ -49,7 +49,7 @@ pub use crate::actor::watch;
 pub use crate::actor::{
     Arbiters, Asked, BusEvent, Decided, DryRun, FailingCheck, Limits, MemberView, NodeView, Order,
     Preparation, Published, Roster, Routed, Share, Subscriber, Target, TooManySubscribers,
-    UnplacedKeys, claim_this_thread,
+    UnplacedKeys, claim_this_thread, seal_versions,
 };
 pub use acquire::AcquireOne;
 pub(crate) use admin::MAX_REASON_BYTES;

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, time::Duration};
 use super::{Manager, error::Home};
 use crate::{
     actor::NodeView,
-    lease::{Epoch, Nonce},
+    lease::{Epoch, Level, NodeRecord, Nonce},
     telemetry::ShedClass,
 };
 
@@ -73,6 +73,28 @@ impl Manager {
     #[must_use]
     pub fn is_own(&self, incarnation: Nonce) -> bool {
         self.coordinator.is_own(incarnation)
+    }
+
+    /// Whether other nodes may be on the store.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.node.is_some()
+    }
+
+    /// The newest version of the seal on calls between nodes that a living node knows; `None` if no other living node is
+    /// known by this incarnation.
+    #[must_use]
+    pub fn seal_of(&self, node: Nonce) -> Option<u8> {
+        let context = self.coordinator.node_context();
+        let peer = context.peers.as_ref()?.get(node)?;
+        let record = Some(&peer.record).filter(|record| !record.state.is_terminal());
+        record.map(NodeRecord::seal)
+    }
+
+    /// The level that every program on the store knows.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.coordinator.node_context().level
     }
 
     /// A home node, with its address if the node is known.

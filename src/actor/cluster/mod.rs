@@ -12,9 +12,10 @@ mod node;
 mod node_tombstones;
 mod renewal;
 mod roster;
+mod seals;
 mod start;
 mod sweep;
 mod watch;
 
 pub(in crate::actor) use self::sweep::is_pending;
-pub use self::{node::Node, roster::NodeView};
+pub use self::{node::Node, roster::NodeView, seals::seal_versions};

@@ -8,10 +8,13 @@ use std::{
     time::Duration,
 };
 
-use super::sweep::{Left, sweep, sweep_strangers};
+use super::{
+    seals::seal_versions,
+    sweep::{Left, sweep, sweep_strangers},
+};
 use crate::{
     actor::{coordinator::Coordinator, environment::digest},
-    lease::{Membership, Moment, Nonce, Peers},
+    lease::{Membership, Moment, NodeRecord, Nonce, Peers},
     store::{Health, SharedStore, own_level},
 };
 
@@ -41,9 +44,10 @@ impl Node {
     pub fn new(coordinator: Arc<Coordinator>, url: &str, ttl: Duration) -> Arc<Self> {
         let context = coordinator.node_context();
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
-        let version = env!("CARGO_PKG_VERSION");
+        let newest = seal_versions().first().copied().unwrap_or_default();
+        let version = NodeRecord::version_with_seal(env!("CARGO_PKG_VERSION"), newest);
         let membership =
-            Membership::new(context.node, url, version, ttl_ms, context.epoch).at(place());
+            Membership::new(context.node, url, &version, ttl_ms, context.epoch).at(place());
         let membership = membership.of_level(own_level());
         Arc::new(Self {
             coordinator,

@@ -60,12 +60,15 @@ pub async fn send(
         // The other node did nothing, and the caller is not at fault.
         Ok(answer) if answer.headers().contains_key(UNPROVEN) => {
             let knows = answer.headers().get(UNPROVEN).and_then(|known| known.to_str().ok());
-            tracing::warn!(
-                url = home.url.as_deref(),
-                knows_seal = knows,
-                "a node rejects forwarded calls: check that both nodes use the same store, that their versions are at \
-                 most one release apart, and that its node.advertise_url is its own URL"
-            );
+            if app.forwarder.may_warn(app.manager.now()) {
+                tracing::warn!(
+                    url = home.url.as_deref(),
+                    knows_seal = knows,
+                    "a node rejects forwarded calls. If it was restarted a moment ago, this ends by itself. Otherwise \
+                     check that both nodes use the same store, that their versions are at most one release apart, and \
+                     that its node.advertise_url is its own URL"
+                );
+            }
             answer.error_for_status()
         }
         answered => answered,

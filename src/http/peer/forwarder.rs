@@ -1,8 +1,7 @@
 //! The client for calls to other nodes.
 
 use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -29,6 +28,9 @@ const CONNECT: Duration = Duration::from_millis(500);
 pub const ANSWER: Duration = Duration::from_secs(2);
 /// The shortest span between two warnings about nodes that cannot be trusted.
 const WARNING: Duration = Duration::from_secs(10);
+/// How long the connections of one client are used. A connection does not end with the certificate of the node that it
+/// leads to, so this is how long that certificate counts beyond its end.
+const RENEWAL: Duration = Duration::from_secs(900);
 /// The path of an acquire.
 const ACQUIRE: &str = "/v1/acquire";
 /// The headers that are copied from the caller's request.
@@ -38,10 +40,10 @@ const TRACE_PARENT: &str = "traceparent";
 
 /// Forwards requests to other nodes.
 pub struct Forwarder {
-    client: reqwest::Client,
+    tls: ClientConfig,
+    /// The client, and when it was made.
+    client: Mutex<(reqwest::Client, Moment)>,
     seal: Arc<Seal>,
-    /// The nodes that know only older versions of the seal, by incarnation, and the version that each gets.
-    older: Mutex<HashMap<Nonce, u8>>,
     /// When the last warning about a node that cannot be trusted was logged.
     warned: Mutex<Option<Moment>>,
 }
@@ -52,11 +54,21 @@ impl Forwarder {
     /// # Errors
     /// When the HTTP client cannot be built.
     pub fn new(seal: Arc<Seal>, tls: ClientConfig) -> Result<Self, reqwest::Error> {
-        let client = tls::http(tls).connect_timeout(CONNECT).timeout(ANSWER).tcp_nodelay(true);
-        // A redirect would send a call and its secrets to whatever server it names.
-        let client = client.redirect(reqwest::redirect::Policy::none());
-        let (older, warned) = (Mutex::default(), Mutex::default());
-        Ok(Self { client: client.build()?, seal, older, warned })
+        let client = Mutex::new((client(tls.clone())?, seal.now()));
+        Ok(Self { tls, client, seal, warned: Mutex::default() })
+    }
+
+    /// The client, whose connections are not older than [`RENEWAL`].
+    fn client(&self) -> reqwest::Client {
+        let now = self.seal.now();
+        let mut kept = self.client.lock().unwrap_or_else(PoisonError::into_inner);
+        if now.since(kept.1) >= RENEWAL
+            && let Ok(client) = client(self.tls.clone())
+        {
+            // The calls that are under way keep their connections until they are answered.
+            *kept = (client, now);
+        }
+        kept.0.clone()
     }
 
     /// Whether the next warning is due. There may be thousands of calls per second.
@@ -103,7 +115,7 @@ impl Forwarder {
     ) -> Option<reqwest::RequestBuilder> {
         let url = home.url.as_deref()?;
         let mut carried = self
-            .client
+            .client()
             .request(method, format!("{}{path}", url.trim_end_matches('/')))
             .header("content-type", "application/json")
             .body(body);
@@ -145,7 +157,6 @@ impl Forwarder {
         answered
     }
 
-    /// Seals a call, and sends it: to a node that does not know the version of the seal once more, in an older one.
     async fn sealed(
         &self,
         from: Nonce,
@@ -153,29 +164,15 @@ impl Forwarder {
         mut request: reqwest::Request,
     ) -> Result<reqwest::Response, reqwest::Error> {
         let url = home.url.as_deref().unwrap_or_default();
-        let newest = Seal::newest();
-        // While this program knows one version alone, nothing of this costs anything.
-        let choice = self.seal.has_older(newest);
-        let known = choice.then(|| self.older().get(&home.node).copied()).flatten();
-        let version = known.unwrap_or(newest);
-        let again = self.seal.has_older(version).then(|| request.try_clone()).flatten();
-        self.seal.seal_in(version, from, url, &mut request);
-        let answer = self.client.execute(request).await?;
-        let older = self.seal.falls_back(version, answer.headers());
-        let (Some(older), Some(mut again)) = (older, again) else { return Ok(answer) };
-        tracing::info!(
-            url,
-            version = older,
-            "a node knows only older versions of calls between nodes"
-        );
-        self.older().insert(home.node, older);
-        self.seal.seal_in(older, from, url, &mut again);
-        self.client.execute(again).await
+        self.seal.seal(from, (home.node, url), &mut request);
+        self.client().execute(request).await
     }
+}
 
-    fn older(&self) -> MutexGuard<'_, HashMap<Nonce, u8>> {
-        self.older.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn client(tls: ClientConfig) -> Result<reqwest::Client, reqwest::Error> {
+    let client = tls::http(tls).connect_timeout(CONNECT).timeout(ANSWER).tcp_nodelay(true);
+    // A redirect would send a call and its secrets to whatever server it names.
+    client.redirect(reqwest::redirect::Policy::none()).build()
 }
 
 /// A call of another node ended.

@@ -1,13 +1,15 @@
 //! Proves that a node of the same store forwarded a call.
 //!
 //! Guarantees: the headers in [`SEALED`] are only believed from a sender that knows the store's secret. A forwarded
-//! call is accepted once per run of the node that it is addressed to, and only with the body that it was sent with.
+//! call is accepted once, by the run of the node that it is addressed to, and only with the body that it was sent with.
+//! A proof of version 1 names the address of its receiver and not the run. It is accepted only from a living node that
+//! knows no later version, and no longer once the store's level says that all programs know one.
 //!
-//! Does not guarantee: that forwarded calls are confidential.
+//! Does not guarantee: that forwarded calls are confidential; that a call of version 1, which a node of an earlier program
+//! forwarded, is not accepted again after a restart of its receiver while that node lives.
 //!
-//! A proof names the version of its format. A node that does not know it rejects the call before it does anything, and
-//! names the newest version that it knows ([`UNPROVEN`]). The sender then seals the call in an older version, if it has
-//! one.
+//! A proof names the version of its format. A node's record says which version it knows, so a sender speaks no newer one
+//! to it. A node that does not know the version of a proof rejects the call before it does anything ([`UNPROVEN`]).
 //!
 //! Assumes: no two processes use the same incarnation.
 
@@ -26,15 +28,15 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use hmac::{Hmac, Mac as _};
 use sha2::{Digest as _, Sha256};
 
-#[cfg(feature = "testing")]
-#[path = "../../../tests/doors/seal_versions.rs"]
-mod door;
-
-use super::headers::{FORWARDED, FORWARDED_FOR, PART, PLACE, PRINCIPAL, UNPROVEN, WAITED};
+use super::{
+    headers::{FORWARDED, FORWARDED_FOR, PART, PLACE, PRINCIPAL, WAITED},
+    nodes::Nodes,
+};
 use crate::{
     access::Broken,
     clock::Clock,
-    lease::{ClusterSecret, Moment, Nonce},
+    lease::{ClusterSecret, Level, Moment, Nonce},
+    manager::seal_versions,
 };
 
 /// The other headers of a forwarded request that the proof covers.
@@ -45,9 +47,8 @@ pub const SEALED: [HeaderName; 5] = [
     HeaderName::from_static(WAITED),
     HeaderName::from_static(PRINCIPAL),
 ];
-/// The versions of the proof's format that this program writes and reads, newest first. A version is read for as long as
-/// nodes that write no newer one may live.
-const VERSIONS: &[u8] = &[1];
+/// The first version whose proofs name the run of their receiver.
+const NAMES_RUN: u8 = 2;
 /// The number of a node's requests that may overtake an earlier one.
 const WINDOW: u64 = 8192;
 /// After this silence of a node, its requests may no longer overtake each other. A request is under way for seconds at
@@ -62,6 +63,7 @@ pub struct Seal {
     sent: AtomicU64,
     heard: Mutex<Heard>,
     clock: Arc<dyn Clock>,
+    nodes: Arc<dyn Nodes>,
 }
 
 /// Marks a request that another node forwarded. It is answered here, and not forwarded again.
@@ -83,57 +85,87 @@ pub fn was_forwarded(request: &HttpRequest) -> bool {
 }
 
 impl Seal {
-    /// The seal of the node at this URL.
+    /// The seal of the node at this URL, among these nodes.
     #[must_use]
-    pub fn new(secret: &ClusterSecret, url: &str, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(
+        secret: &ClusterSecret,
+        url: &str,
+        clock: Arc<dyn Clock>,
+        nodes: Arc<dyn Nodes>,
+    ) -> Self {
         Self {
             key: secret.key_of("tenure forward 1"),
-            versions: versions(),
+            versions: seal_versions(),
             url: url.to_owned(),
             sent: AtomicU64::new(0),
             heard: Mutex::default(),
             clock,
+            nodes,
         }
+    }
+
+    /// The reading of the clock.
+    pub fn now(&self) -> Moment {
+        self.clock.now()
     }
 
     /// The newest version that this program knows.
     pub fn newest() -> u8 {
-        versions().first().copied().unwrap_or_default()
+        seal_versions().first().copied().unwrap_or_default()
     }
 
-    /// The version in which to send a call again, after an answer to one in `version`. `None`: the answer is the call's,
-    /// or the node that gave it knows no version that this program writes.
-    pub fn falls_back(&self, version: u8, answer: &reqwest::header::HeaderMap) -> Option<u8> {
-        let known: u8 = answer.get(UNPROVEN)?.to_str().ok()?.parse().ok()?;
-        self.versions.iter().copied().find(|older| *older < version && *older <= known)
+    /// The newest version that this program and the node `to` know; the newest of all if they have none in common.
+    fn version_for(&self, to: Nonce) -> u8 {
+        let newest = self.versions.first().copied().unwrap_or_default();
+        let known = self.nodes.seal_of(to).unwrap_or(newest);
+        self.versions.iter().copied().find(|version| *version <= known).unwrap_or(newest)
     }
 
-    /// Whether there is a version before this one.
-    pub fn has_older(&self, version: u8) -> bool {
-        self.versions.iter().any(|older| *older < version)
+    /// Seals a request of the node `from` to the node `to`, which is at `url`.
+    pub fn seal(&self, from: Nonce, (to, url): (Nonce, &str), request: &mut reqwest::Request) {
+        self.seal_in(self.version_for(to), from, (to, url), request);
     }
 
-    /// Seals a request to the node at `to`, in the newest version.
-    pub fn seal(&self, from: Nonce, to: &str, request: &mut reqwest::Request) {
-        self.seal_in(Self::newest(), from, to, request);
-    }
-
-    /// Seals a request to the node at `to`.
-    pub fn seal_in(&self, version: u8, from: Nonce, to: &str, request: &mut reqwest::Request) {
+    fn seal_in(
+        &self,
+        version: u8,
+        from: Nonce,
+        (to, receiver): (Nonce, &str),
+        request: &mut reqwest::Request,
+    ) {
         let number = self.sent.fetch_add(1, Ordering::Relaxed) + 1;
         let body = digest(request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default());
         let url = request.url();
         let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
-        let base = to.split_once("://").map_or(to, |(_, rest)| rest);
+        let base = receiver.split_once("://").map_or(receiver, |(_, rest)| rest);
         let base = base.find('/').map_or("", |at| base[at..].trim_end_matches('/'));
         let path = url.path().strip_prefix(base).unwrap_or(url.path());
-        let claim = Claim { version, from, number, body };
+        let to = (version >= NAMES_RUN).then_some(to);
+        let claim = Claim { version, from, to, number, body };
         let said = |name: &HeaderName| request.headers().get(name.as_str()).map(|v| v.as_bytes());
         let method = request.method().as_str();
-        let tag = self.tag(&claim, to, method, &[path, &query].concat(), said).finalize();
+        let tag = self.tag(&claim, receiver, method, &[path, &query].concat(), said).finalize();
         let proof = claim.with(&tag.into_bytes());
         if let Ok(value) = reqwest::header::HeaderValue::from_str(&proof) {
             request.headers_mut().insert(FORWARDED, value);
+        }
+    }
+
+    /// Whether a proof that makes this claim may be one for this run of this node.
+    fn accepts(&self, claim: &Claim) -> bool {
+        match claim.to {
+            Some(to) => {
+                let broken = [Broken::SealOfAnyRun, Broken::SealWithoutReceiver];
+                self.nodes.is_own(to) || broken.into_iter().any(Broken::is_active)
+            }
+            None => {
+                let knows_none = |known: u8| known < NAMES_RUN;
+                // A program that knows no later version gets none.
+                self.versions.iter().all(|version| knows_none(*version))
+                    // Programs that know more than the first level know a version that names the run.
+                    || (self.nodes.level() == Level::FIRST
+                        && self.nodes.seal_of(claim.from).is_some_and(knows_none))
+            }
         }
     }
 
@@ -154,6 +186,9 @@ impl Seal {
         let said = |name: &HeaderName| headers.get(name).map(|value| value.as_bytes());
         let mac = self.tag(&claim, &self.url, request.method().as_str(), path, said);
         mac.verify_slice(&tag).map_err(|_| Forged)?;
+        if !self.accepts(&claim) {
+            return Err(Forged);
+        }
         let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         let is_new = heard.take(claim.from, claim.number, self.clock.now());
         if is_new { Ok(Some(Sealed { body: claim.body })) } else { Err(Forged) }
@@ -195,14 +230,17 @@ pub struct Forged;
 struct Claim {
     version: u8,
     from: Nonce,
+    /// The run of the receiver, from version [`NAMES_RUN`] on.
+    to: Option<Nonce>,
     number: u64,
     body: [u8; 32],
 }
 
 impl Claim {
     fn text(&self) -> String {
-        let Self { version, from, number, body } = self;
-        format!("v{version}.{from}.{number}.{}", BASE64.encode(body))
+        let Self { version, from, to, number, body } = self;
+        let to = to.map(|to| format!("{to}.")).unwrap_or_default();
+        format!("v{version}.{from}.{to}{number}.{}", BASE64.encode(body))
     }
 
     fn with(&self, tag: &[u8]) -> String {
@@ -211,21 +249,14 @@ impl Claim {
 
     fn read(proof: &str) -> Option<(Self, [u8; 32])> {
         let mut parts = proof.split('.');
+        let nonce = |part: &str| u128::from_str_radix(part, 16).ok().map(Nonce);
         let version = parts.next()?.strip_prefix('v')?.parse().ok()?;
-        let from = Nonce(u128::from_str_radix(parts.next()?, 16).ok()?);
+        let from = nonce(parts.next()?)?;
+        let to = if version >= NAMES_RUN { Some(nonce(parts.next()?)?) } else { None };
         let number = parts.next()?.parse().ok()?;
         let (body, tag) = (decode(parts.next()?)?, decode(parts.next()?)?);
-        parts.next().is_none().then_some((Self { version, from, number, body }, tag))
+        parts.next().is_none().then_some((Self { version, from, to, number, body }, tag))
     }
-}
-
-/// [`VERSIONS`], unless a test sets others.
-fn versions() -> Cow<'static, [u8]> {
-    #[cfg(feature = "testing")]
-    if let Some(versions) = door::versions() {
-        return versions.into();
-    }
-    VERSIONS.into()
 }
 
 fn digest(body: &[u8]) -> [u8; 32] {
@@ -324,9 +355,44 @@ mod tests {
     use crate::{clock::ManualClock, tls};
 
     const URL: &str = "http://127.0.0.1:7373";
+    /// The sender of these tests, and the run of the receiver.
+    const FROM: Nonce = Nonce(7);
+    const RUN: Nonce = Nonce(8);
+
+    /// A cluster as one node sees it.
+    #[derive(Clone, Copy)]
+    struct Cluster {
+        own: Nonce,
+        /// The newest version that the sender and the receiver know, if they live.
+        seals: (Option<u8>, Option<u8>),
+        level: Level,
+    }
+
+    impl Nodes for Cluster {
+        fn is_own(&self, incarnation: Nonce) -> bool {
+            incarnation == self.own
+        }
+
+        fn seal_of(&self, incarnation: Nonce) -> Option<u8> {
+            let (sender, receiver) = self.seals;
+            if incarnation == FROM { sender } else { receiver.filter(|_| incarnation == RUN) }
+        }
+
+        fn level(&self) -> Level {
+            self.level
+        }
+    }
+
+    /// All nodes know the versions of this program, as the receiver of these tests sees it.
+    const NEW: Cluster = Cluster { own: RUN, seals: (Some(2), Some(2)), level: Level::FIRST };
 
     fn seal(secret: u8, url: &str) -> Seal {
-        Seal::new(&ClusterSecret::new(&[secret; 32]), url, Arc::new(ManualClock::new()))
+        among(NEW, secret, url)
+    }
+
+    fn among(cluster: Cluster, secret: u8, url: &str) -> Seal {
+        let (secret, clock) = (ClusterSecret::new(&[secret; 32]), Arc::new(ManualClock::new()));
+        Seal::new(&secret, url, clock, Arc::new(cluster))
     }
 
     /// A call that a node forwards to [`URL`].
@@ -334,7 +400,7 @@ mod tests {
         let client = tls::http(tls::none()).build().expect("a client");
         let call = client.post(format!("{URL}/v1/acquire?a=b")).body(body.to_owned());
         let mut call = call.header(SEALED[0].as_str(), "10.0.0.7").build().expect("a request");
-        by.seal(Nonce(7), URL, &mut call);
+        by.seal(FROM, (RUN, URL), &mut call);
         call
     }
 
@@ -398,45 +464,70 @@ mod tests {
         assert!(b.open(&request).is_ok(), "the true one");
     }
 
-    /// The program of a later release, which knows one more version.
-    fn later(url: &str) -> Seal {
-        Seal { versions: vec![2, 1].into(), ..seal(1, url) }
+    fn is_believed(by: &Seal, call: &reqwest::Request) -> bool {
+        let request = arrives(call, "POST", "/v1/acquire?a=b", "10.0.0.7");
+        by.open(&request).is_ok_and(|sealed| sealed.is_some())
     }
 
     #[test]
-    fn a_call_in_a_version_that_is_not_known_is_rejected_and_sent_again_in_an_older_one() {
-        let (a, b) = (later("http://127.0.0.1:1"), seal(1, URL));
+    fn a_call_to_an_earlier_run_is_refused() {
+        let a = seal(1, "http://127.0.0.1:1");
+        let call = passed_on(&a, "{}");
+        let restarted = among(Cluster { own: Nonce(9), ..NEW }, 1, URL);
+        assert!(!is_believed(&restarted, &call), "it is for the run before");
+        assert!(is_believed(&seal(1, URL), &call), "it is for this run");
+        // The proof covers the run.
         let mut call = passed_on(&a, "{}");
-        a.seal_in(2, Nonce(7), URL, &mut call);
-        let request = arrives(&call, "POST", "/v1/acquire?a=b", "10.0.0.7");
-        assert!(matches!(b.open(&request), Err(Forged)), "it is not known");
-        let answer = |known: &'static str| {
-            let known = reqwest::header::HeaderValue::from_static(known);
-            reqwest::header::HeaderMap::from_iter([(
-                reqwest::header::HeaderName::from_static(UNPROVEN),
-                known,
-            )])
+        let proof = call.headers()[FORWARDED].to_str().expect("text");
+        let other = proof.replacen(&format!(".{RUN}."), &format!(".{}.", Nonce(9)), 1);
+        assert_ne!(other, proof);
+        call.headers_mut().insert(FORWARDED, other.parse().expect("a header"));
+        assert!(!is_believed(&restarted, &call));
+    }
+
+    #[test]
+    fn a_proof_without_a_run_is_believed_of_living_nodes_that_know_no_other_alone() {
+        let a = seal(1, "http://127.0.0.1:1");
+        let old = |sender, level| {
+            let mut call = passed_on(&a, "{}");
+            a.seal_in(1, FROM, (RUN, URL), &mut call);
+            is_believed(&among(Cluster { seals: (sender, Some(2)), level, ..NEW }, 1, URL), &call)
         };
-        assert_eq!(a.falls_back(2, &answer("1")), Some(1));
-        a.seal_in(1, Nonce(7), URL, &mut call);
-        let request = arrives(&call, "POST", "/v1/acquire?a=b", "10.0.0.7");
-        assert!(b.open(&request).is_ok_and(|sealed| sealed.is_some()));
-        assert_eq!(a.falls_back(1, &answer("1")), None, "there is none before it");
-        assert_eq!(a.falls_back(2, &answer("0")), None, "the node knows none of them");
-        assert_eq!(a.falls_back(2, &reqwest::header::HeaderMap::new()), None, "it is an answer");
-        assert!(a.has_older(2) && !a.has_older(1) && !b.has_older(1));
-        // Both versions are read as long as both may be written.
-        let of_both = later(URL);
-        for version in [1, 2] {
-            a.seal_in(version, Nonce(7), URL, &mut call);
-            let request = arrives(&call, "POST", "/v1/acquire?a=b", "10.0.0.7");
-            assert!(of_both.open(&request).is_ok_and(|sealed| sealed.is_some()), "{version}");
-        }
-        // The version is part of what is proven.
-        let proof = call.headers()[FORWARDED].to_str().expect("text").replacen("v2", "v1", 1);
-        call.headers_mut().insert(FORWARDED, proof.parse().expect("a header"));
-        let request = arrives(&call, "POST", "/v1/acquire?a=b", "10.0.0.7");
-        assert!(matches!(later(URL).open(&request), Err(Forged)));
+        assert!(old(Some(1), Level::FIRST));
+        assert!(!old(Some(2), Level::FIRST), "the sender knows a later version");
+        assert!(!old(None, Level::FIRST), "the sender is dead, or not known");
+        assert!(!old(Some(1), Level(2)), "no program on the store is as old");
+    }
+
+    #[test]
+    fn a_sender_speaks_the_newest_version_that_the_receiver_knows() {
+        let spoken = |versions: &[u8], receiver| {
+            let cluster = Cluster { seals: (Some(2), receiver), ..NEW };
+            let a = among(cluster, 1, "http://127.0.0.1:1");
+            let a = Seal { versions: versions.to_vec().into(), ..a };
+            let call = passed_on(&a, "{}");
+            call.headers()[FORWARDED].to_str().expect("text")[..2].to_owned()
+        };
+        assert_eq!(spoken(&[2, 1], Some(2)), "v2");
+        assert_eq!(spoken(&[2, 1], Some(1)), "v1");
+        assert_eq!(spoken(&[3, 2], Some(2)), "v2");
+        assert_eq!(spoken(&[3, 2], Some(1)), "v3", "they have none in common");
+        assert_eq!(spoken(&[2, 1], None), "v2", "it is not known yet");
+        assert_eq!(spoken(&[2, 1], Some(9)), "v2");
+    }
+
+    #[test]
+    fn a_version_that_is_not_known_is_rejected_and_is_part_of_what_is_proven() {
+        let (a, b) = (seal(1, "http://127.0.0.1:1"), seal(1, URL));
+        let mut call = passed_on(&a, "{}");
+        a.seal_in(3, FROM, (RUN, URL), &mut call);
+        assert!(!is_believed(&b, &call), "it is not known");
+        let later = Seal { versions: vec![3, 2].into(), ..seal(1, URL) };
+        let proof = call.headers()[FORWARDED].to_str().expect("text").replacen("v3", "v2", 1);
+        let mut changed = passed_on(&a, "{}");
+        changed.headers_mut().insert(FORWARDED, proof.parse().expect("a header"));
+        assert!(!is_believed(&later, &changed), "the version was changed");
+        assert!(is_believed(&later, &call));
     }
 
     #[test]

@@ -14,7 +14,7 @@ impl Node {
         Self {
             url: record.url.to_string(),
             state: record.state.as_str().to_owned(),
-            version: record.version.to_string(),
+            version: record.program().to_owned(),
             incarnation: record.incarnation.to_string(),
             leases: record.load.into(),
             runs_out_in_ms: (!record.state.is_terminal()).then_some(*runs_out_in_ms),

@@ -56,7 +56,7 @@ pub struct NodeRecord {
     pub state: NodeState,
     /// The address at which clients and other nodes reach it.
     pub url: Box<str>,
-    /// The version of the program that the node runs.
+    /// The version of the program that the node runs, and that of the seal which it knows.
     pub version: Box<str>,
     /// The number of leases whose home node it is.
     pub load: u32,
@@ -80,7 +80,30 @@ pub struct NodeRecord {
     pub level: Level,
 }
 
+/// The text between the version of a program and the newest version of the seal that it knows. Nodes of all versions
+/// read it as a part of the version of the program, which they compare with nothing but their own.
+const SEAL: &str = "+seal";
+
 impl NodeRecord {
+    /// The version of a program that knows this version of the seal on calls between nodes, as [`Self::version`] has it.
+    #[must_use]
+    pub fn version_with_seal(program: &str, seal: u8) -> Box<str> {
+        // Programs that know the first version alone say nothing of it.
+        if seal <= 1 { program.into() } else { format!("{program}{SEAL}{seal}").into() }
+    }
+
+    /// The version of the program that the node runs.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        self.version.split_once(SEAL).map_or(&self.version, |(program, _)| program)
+    }
+
+    /// The newest version of the seal on calls between nodes that the node knows.
+    #[must_use]
+    pub fn seal(&self) -> u8 {
+        self.version.split_once(SEAL).and_then(|(_, seal)| seal.parse().ok()).unwrap_or(1)
+    }
+
     /// The record that makes this one terminal. Only the state changes, so that D remains what the node itself last
     /// committed.
     #[must_use]
@@ -174,6 +197,20 @@ mod tests {
         assert_eq!(known(&[]), None);
         let unread = Err(CodecError::Version(9));
         assert_eq!(known(&[node(alive, 3), unread]), None, "it may know less");
+    }
+
+    #[test]
+    fn the_version_of_the_seal_stands_behind_that_of_the_program() {
+        for (version, program, seal) in
+            [("0.1.0", "0.1.0", 1), ("0.2.0+seal2", "0.2.0", 2), ("1.0.0+sealx", "1.0.0", 1)]
+        {
+            let node =
+                NodeRecord { version: version.into(), ..NodeRecord::unseen(Nonce(1), Nonce(2)) };
+            assert_eq!((node.program(), node.seal()), (program, seal));
+        }
+        for (seal, written) in [(1, "0.1.0"), (2, "0.1.0+seal2")] {
+            assert_eq!(&*NodeRecord::version_with_seal("0.1.0", seal), written);
+        }
     }
 
     fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {

@@ -51,3 +51,10 @@ async fn a_proof_that_names_no_receiver_is_noticed() {
     let how = replay::run(&env).await.expect_err("the sender believes its own call");
     assert!(how.starts_with("the sender believes it"), "{how}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_proof_that_is_good_for_any_run_is_noticed() {
+    let env = [("TENURE_TEST_BROKEN_ACCESS", "SealOfAnyRun")];
+    let how = replay::restarted(&env).await.expect_err("a later run believes it");
+    assert!(how.starts_with("it is believed after restart"), "{how}");
+}
