@@ -77,6 +77,7 @@ table! {
     LimitReached "limit-reached" 429 "The principal uses all that it may" RETRY,
     TooManySubscribers "too-many-subscribers" 429 "Too many subscribers" RETRY,
     Internal "internal" 500 "The coordinator has a fault" RETRY,
+    AuditUnavailable "audit-unavailable" 503 "The audit log cannot keep the line of the call" RETRY,
     StoreUnavailable "store-unavailable" 503 "The store is unavailable" RETRY,
     StoreFrozen "store-frozen" 503 "The store is frozen" FINAL,
     HomeUnreachable "home-unreachable" 503 "The lease's home node cannot be reached" RETRY,

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeSet,
     net::{SocketAddr, TcpListener},
     os::unix::net::UnixListener,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -32,7 +32,7 @@ use crate::{
     settings::{Audit, Settings},
     telemetry::{
         Recorder,
-        audit::{AuditError, AuditLog},
+        audit::{AuditError, AuditFiles, AuditLog},
         trace::Exporter,
     },
     tls::{self, Roots, TlsError},
@@ -228,10 +228,29 @@ fn local(path: &Path) -> anyhow::Result<Option<(UnixListener, SocketFile)>> {
 
 /// The audit log, if the settings name its file.
 fn open_audit(settings: &Settings) -> Result<Option<Arc<AuditLog>>, AuditError> {
-    let Audit { file, max_size, keep } = &settings.audit;
-    let named = Some(file).filter(|file| !file.as_os_str().is_empty());
-    let open = |file| AuditLog::open(file, max_size.0, *keep, Arc::new(SystemClock::new()));
-    Ok(named.map(|file| open(file)).transpose()?.map(Arc::new))
+    let Audit { file, max_size, keep, required } = &settings.audit;
+    if file.as_os_str().is_empty() {
+        return Ok(None);
+    }
+    let files = AuditFiles {
+        path: file.clone(),
+        max_size: max_size.0,
+        keep: *keep,
+        required: *required,
+        heads: place_of_heads(settings),
+    };
+    AuditLog::open(&files, Arc::new(SystemClock::new())).map(Arc::new).map(Some)
+}
+
+/// The directory in which a coordinator remembers the last lines of its audit log: that of the embedded store, or that of the witness
+/// file.
+fn place_of_heads(settings: &Settings) -> Option<PathBuf> {
+    if !settings.store.kind.is_shared() {
+        return Some(settings.store.embedded.data_dir.clone());
+    }
+    let witness = &settings.node.witness;
+    let dir = witness.parent().filter(|_| !witness.as_os_str().is_empty())?;
+    Some(if dir.as_os_str().is_empty() { PathBuf::from(".") } else { dir.to_owned() })
 }
 
 /// How nodes with `https` addresses are authenticated.

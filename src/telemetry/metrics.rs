@@ -283,6 +283,7 @@ impl Metrics {
         let _ = counter!("tenure_http_connections_broken_total");
         // The audit log counts it.
         let _ = counter!("tenure_audit_lost_total");
+        let _ = counter!("tenure_audit_gaps_total");
         Self {
             lateness_seconds: histogram!("tenure_lease_expiry_lateness_seconds"),
             lease_actors: gauge!("tenure_actors", "kind" => "lease"),

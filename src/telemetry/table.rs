@@ -249,6 +249,11 @@ pub const TABLE: &[Series] = &[
         "Lines of the audit log that could not be written. A later line says how many.",
     ),
     counter(
+        "tenure_audit_gaps_total",
+        &[],
+        "Times at which lines of the audit log that were written were found to be gone or changed.",
+    ),
+    counter(
         "tenure_forwarded_requests_total",
         &["outcome"],
         "Requests that this node forwarded to the lease's home node.",

@@ -171,6 +171,14 @@ impl Problem {
         Self::of(Code::Unauthenticated, detail)
     }
 
+    /// The audit log cannot keep the line of an order, and `audit.required` is set.
+    pub fn unaudited() -> Self {
+        let detail = "nothing was done: the audit log of this node cannot keep the line of this order, and \
+                      audit.required is set. Free the disk of audit.file, or look into the log of the node"
+            .to_owned();
+        Self::of(Code::AuditUnavailable, detail).retry(1000)
+    }
+
     /// The access file of the home node lacks a principal that another node knows.
     pub fn unknown_here(name: &str) -> Self {
         let detail = format!(

@@ -14,12 +14,14 @@ use actix_web::{
 use crate::{
     api::Code,
     http::{
-        answer::ProblemCode,
+        answer::{Problem, ProblemCode},
         caller::Caller,
         peer::{FORWARDED_FOR, was_forwarded},
         percent::path_of,
     },
-    telemetry::audit::{Acting, AuditEntry, AuditEvent, AuditLog, Ordered, Subject, bounded},
+    telemetry::audit::{
+        Acting, AuditEntry, AuditEvent, AuditLog, Ordered, Subject, Unkept, bounded,
+    },
 };
 
 /// The beginning of the paths of administrators' calls.
@@ -56,13 +58,7 @@ impl Recording {
             line.event = AuditEvent::Refused;
         }
         line.principal = principal(request);
-        let extensions = request.extensions();
-        if let Some(subject) = extensions.get::<Subject>() {
-            line.about(subject);
-        }
-        if let Some(ordered) = extensions.get::<Ordered>() {
-            line.orders(ordered);
-        }
+        describe(&mut line, request);
         finish(&mut line, response);
         self.log.record(line);
     }
@@ -83,6 +79,31 @@ pub fn refused<B>(log: &AuditLog, request: &HttpRequest, response: &HttpResponse
     line.principal = principal(request);
     finish(&mut line, response);
     log.record(line);
+}
+
+/// Writes that an order is about to be carried out, where the log must have a line of each order.
+///
+/// # Errors
+/// The line cannot be kept. The order must not be carried out.
+pub async fn intends(log: &AuditLog, request: &HttpRequest) -> Result<(), Problem> {
+    if !log.is_required() {
+        return Ok(());
+    }
+    let mut line = entry(AuditEvent::Intent, request);
+    line.principal = principal(request);
+    describe(&mut line, request);
+    log.intend(line).await.map_err(|Unkept| Problem::unaudited())
+}
+
+/// Adds the subject, the action and the reason that the body names.
+fn describe(line: &mut AuditEntry, request: &HttpRequest) {
+    let extensions = request.extensions();
+    if let Some(subject) = extensions.get::<Subject>() {
+        line.about(subject);
+    }
+    if let Some(ordered) = extensions.get::<Ordered>() {
+        line.orders(ordered);
+    }
 }
 
 /// The name of the principal that makes the call, if it is known.

@@ -12,7 +12,7 @@ use std::{
 };
 
 use actix_web::{
-    Error, HttpMessage as _, HttpResponse,
+    Error, HttpMessage as _, HttpRequest, HttpResponse,
     body::BoxBody,
     dev::{Service, ServiceRequest, ServiceResponse, Transform, forward_ready},
     http::{ConnectionType, Method, header},
@@ -83,6 +83,24 @@ impl Door {
     #[must_use]
     pub fn lost_audit_lines(&self) -> Option<LostLines> {
         self.audit.as_ref()?.lost()
+    }
+
+    /// The ends of the audit log that are gone, if there is one and it lacks some.
+    #[must_use]
+    pub fn audit_gaps(&self) -> Option<LostLines> {
+        self.audit.as_ref()?.gaps()
+    }
+
+    /// Writes to the audit log that an order is about to be carried out, if `audit.required` asks for it. Handlers call
+    /// this after they have judged the caller's rights, and before they change anything.
+    ///
+    /// # Errors
+    /// The line cannot be kept. The order must not be carried out.
+    pub(in crate::http) async fn intends(&self, request: &HttpRequest) -> Result<(), Problem> {
+        match &self.audit {
+            Some(log) => audit::intends(log, request).await,
+            None => Ok(()),
+        }
     }
 
     /// Charges heartbeats of so many leases within a stream of this caller, who calls from this address.

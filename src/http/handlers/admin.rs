@@ -53,7 +53,7 @@ fn refused(request: &HttpRequest, app: &App, key: &Key, error: &AdminError) -> P
     (status = 409, description = "`not-held` or `pinned`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn revoke(
@@ -66,6 +66,7 @@ pub async fn revoke(
         let key = key(&body.key)?;
         let verb = if body.immediately { Verb::Break } else { Verb::Admin };
         Caller::of(&request).may(verb, key.as_str())?;
+        app.door.intends(&request).await?;
         let order = Revoke {
             floor: None,
             reason: body.reason.as_str().into(),
@@ -88,7 +89,7 @@ pub async fn revoke(
     (status = 409, description = "`not-fencing`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn fence_skip(
@@ -100,6 +101,7 @@ pub async fn fence_skip(
     act_at_home(&request, &app, bytes, async |asked| {
         let key = key(&body.key)?;
         Caller::of(&request).may(Verb::Break, key.as_str())?;
+        app.door.intends(&request).await?;
         let view = app.manager.skip_fences(&key, &body.reason, &actor(&request), asked).await;
         let view = view.map_err(|error| refused(&request, &app, &key, &error))?;
         let lease = Caller::of(&request).shown(Lease::of(&app, &key, &view));
@@ -118,7 +120,7 @@ pub async fn fence_skip(
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `store-frozen`, `node-lapsed` or `key-resting`; keys that were forgotten before the error stay forgotten", body = Problem),
+    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `store-frozen`, `node-lapsed` or `key-resting`; keys that were forgotten before the error stay forgotten", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn forget(
@@ -129,6 +131,9 @@ pub async fn forget(
     let (received, ForgetBody { prefix, reason, after }) = (app.manager.now(), &body.0);
     let (caller, by) = (Caller::of(&request), actor(&request));
     if let Err(problem) = caller.may_all_of(Verb::Admin, prefix) {
+        return problem.respond(&request);
+    }
+    if let Err(problem) = app.door.intends(&request).await {
         return problem.respond(&request);
     }
     let (mut all, mut after) = (Forgot { forgotten: 0, left: 0, next: None }, after.clone());
@@ -154,7 +159,7 @@ pub async fn forget(
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn pin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>) -> HttpResponse {
@@ -167,7 +172,7 @@ pub async fn pin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>)
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn unpin(request: HttpRequest, app: web::Data<App>, body: Body<PinBody>) -> HttpResponse {
@@ -184,6 +189,7 @@ async fn pins(
     act_at_home(&request, &app, bytes, async |asked| {
         let key = key(&body.key)?;
         Caller::of(&request).may(Verb::Admin, key.as_str())?;
+        app.door.intends(&request).await?;
         let actor = actor(&request);
         let view = if set {
             app.manager.pin(&key, &body.by, &actor, asked).await
@@ -203,7 +209,7 @@ async fn pins(
     (status = 200, description = "The numbers of leases and sessions that the order concerns", body = Drained),
     (status = 400, description = "A field is not valid", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
-    (status = 503, description = "`store-unavailable` or `home-unreachable`; what was ordered before the error stays ordered", body = Problem),
+    (status = 503, description = "`audit-unavailable`, `store-unavailable` or `home-unreachable`; what was ordered before the error stays ordered", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn drain(
@@ -217,6 +223,7 @@ pub async fn drain(
         let owner = owner("owner", &wanted.owner)?;
         // The owner may hold any key.
         Caller::of(&request).may_all_of(Verb::Admin, "")?;
+        app.door.intends(&request).await?;
         let drained = app.manager.drain_owner(&owner, &actor(&request), received).await;
         let mut drained = drained.map_err(|error| Problem::admin(&error, &app, None))?;
         // All other nodes are asked: this node may not know of all their keys yet.

@@ -92,7 +92,7 @@ pub async fn plan(
     (status = 404, description = "`unknown-pool`: no policy names it", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn order(
@@ -105,6 +105,7 @@ pub async fn order(
         let caller = Caller::of(&request);
         may_order(&caller, &app, &body.pool)?;
         let (order, lasts, by) = (order_of(body)?, lasts(body)?, actor(&request));
+        app.door.intends(&request).await?;
         let said = (body.reason.as_str(), by.as_str());
         let ordered = app.manager.order_pool(&body.pool, &order, lasts, said, asked).await;
         ordered.map_err(|error| Problem::admin(&error, &app, None))?;

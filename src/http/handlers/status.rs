@@ -116,6 +116,7 @@ async fn facts(app: &App, caller: &Caller, counted: Option<&CountedKeys>) -> Fac
         expired: manager.points(Step::Minute).iter().map(|point| point.counts[expired]).collect(),
         open_door: app.open_door,
         audit: app.door.lost_audit_lines(),
+        audit_gaps: app.door.audit_gaps(),
     }
 }
 

@@ -232,7 +232,11 @@ fn refuse_foreign(dir: &Path) -> Result<(), EmbeddedOpenError> {
         return Err(EmbeddedOpenError::MetaCorrupt { path: dir.join(META), why });
     }
     let ours = [LOCK, META_TEMPORARY, RESTORING, LOST_AND_FOUND, WITNESS];
-    match names.into_iter().find(|n| !ours.contains(&n.as_str())) {
+    // A coordinator remembers there how far its audit log had come.
+    let is_ours = |name: &str| {
+        ours.contains(&name) || (name.starts_with("audit-") && name.ends_with(".head"))
+    };
+    match names.into_iter().find(|n| !is_ours(n)) {
         Some(found) => Err(EmbeddedOpenError::Foreign { dir: dir.to_owned(), found }),
         None => Ok(()),
     }

@@ -5,11 +5,39 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use super::entry::AuditEntry;
+use super::entry::{AuditEntry, AuditEvent, Many};
 use crate::{clock::rfc3339, telemetry::escaped::escaped_json};
 
 /// The longest line, in bytes. A call's key, path and owner are bounded, and each byte takes at most six.
 pub(super) const MAX_LINE_BYTES: usize = 32 << 10;
+
+/// The two chains of a log, each in files of its own, so that each keeps its lines for as long as it can.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Chain {
+    /// Refusals and reads.
+    #[default]
+    Calls,
+    /// The orders of administrators.
+    Changes,
+}
+
+impl Chain {
+    pub(super) const ALL: [Self; 2] = [Self::Calls, Self::Changes];
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Calls => "calls",
+            Self::Changes => "changes",
+        }
+    }
+
+    fn is_calls(&self) -> bool {
+        *self == Self::Calls
+    }
+}
 
 /// A SHA-256, written as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,10 +144,25 @@ impl FromStr for Head {
 #[derive(Debug)]
 pub(super) enum Said<'e> {
     Call(&'e AuditEntry),
+    /// More calls of one principal than have lines of their own.
+    Many(&'e Many),
+    /// Lines before this one were written, and are gone or were changed.
+    Gap(&'e Gap),
+    /// The file before this one was renamed while it was written.
+    Moved,
     /// So many lines before this one could not be written.
     Lost(u64),
     /// A crash left so many bytes before this line that are no line.
     Torn(Torn),
+}
+
+/// A chain that does not end as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Gap {
+    /// The last line that was written.
+    pub written: Head,
+    /// The last line that was found.
+    pub found: Head,
 }
 
 /// Bytes that are no line.
@@ -136,6 +179,8 @@ pub(super) struct Torn {
 struct Line<T> {
     seq: u64,
     time: String,
+    #[serde(skip_serializing_if = "Chain::is_calls")]
+    chain: Chain,
     #[serde(flatten)]
     said: T,
     prev: Hash,
@@ -154,23 +199,54 @@ struct TornLine {
     torn_sha256: Hash,
 }
 
-/// The line that continues the chain after `head`, without its newline.
-pub(super) fn write(head: Head, wall_ms: u64, said: &Said<'_>) -> Vec<u8> {
-    let (seq, time, prev) = (head.seq + 1, rfc3339(wall_ms), head.hash);
-    let text = match said {
-        Said::Call(entry) => serde_json::to_string(&Line { seq, time, said: entry, prev }),
-        Said::Lost(lost) => serde_json::to_string(&Line {
-            seq,
-            time,
-            said: LostLine { event: "lost", lost: *lost },
-            prev,
-        }),
+#[derive(Serialize)]
+struct ManyLine<'e> {
+    event: AuditEvent,
+    principal: Option<&'e str>,
+    count: u64,
+    since: String,
+    until: String,
+}
+
+#[derive(Serialize)]
+struct GapLine {
+    event: &'static str,
+    written: String,
+    found: String,
+}
+
+#[derive(Serialize)]
+struct MovedLine {
+    event: &'static str,
+}
+
+/// The line that continues a chain after `head`, without its newline.
+pub(super) fn write(chain: Chain, head: Head, wall_ms: u64, said: &Said<'_>) -> Vec<u8> {
+    match said {
+        Said::Call(entry) => line(chain, head, wall_ms, entry),
+        Said::Many(Many { event, principal, count, since_ms, until_ms }) => {
+            let (since, until) = (rfc3339(*since_ms), rfc3339(*until_ms));
+            let principal = principal.as_deref();
+            let said = ManyLine { event: *event, principal, count: *count, since, until };
+            line(chain, head, wall_ms, said)
+        }
+        Said::Gap(Gap { written, found }) => {
+            let (written, found) = (written.to_string(), found.to_string());
+            line(chain, head, wall_ms, GapLine { event: "gap", written, found })
+        }
+        Said::Moved => line(chain, head, wall_ms, MovedLine { event: "moved" }),
+        Said::Lost(lost) => line(chain, head, wall_ms, LostLine { event: "lost", lost: *lost }),
         Said::Torn(Torn { bytes, hash }) => {
             let said = TornLine { event: "torn", torn_bytes: *bytes, torn_sha256: *hash };
-            serde_json::to_string(&Line { seq, time, said, prev })
+            line(chain, head, wall_ms, said)
         }
-    };
-    let text = text.expect("numbers and texts are always serialisable");
+    }
+}
+
+fn line(chain: Chain, head: Head, wall_ms: u64, said: impl Serialize) -> Vec<u8> {
+    let (seq, time, prev) = (head.seq + 1, rfc3339(wall_ms), head.hash);
+    let line = Line { seq, time, chain, said, prev };
+    let text = serde_json::to_string(&line).expect("numbers and texts are always serialisable");
     escaped_json(&text).into_owned().into_bytes()
 }
 
@@ -178,9 +254,13 @@ pub(super) fn write(head: Head, wall_ms: u64, said: &Said<'_>) -> Vec<u8> {
 #[derive(Debug, Deserialize)]
 pub(super) struct Link {
     pub seq: u64,
+    #[serde(default)]
+    pub chain: Chain,
     pub prev: Hash,
     #[serde(default)]
     pub lost: u64,
+    /// Of a line `gap`: the last line that was written.
+    pub written: Option<String>,
     #[serde(flatten)]
     pub torn: Option<Torn>,
 }

@@ -26,15 +26,28 @@ pub struct Ordered {
 }
 
 /// Why a call is recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AuditEvent {
     /// It was turned away, because of where it came from or who made it.
     Refused,
     /// It reads what all callers hold.
     Read,
+    /// It is an administrator's order that is about to be carried out.
+    Intent,
     /// It is an administrator's order, whether or not it succeeded.
     Change,
+}
+
+/// Calls of one principal for which one line stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Many {
+    pub event: AuditEvent,
+    pub principal: Option<Arc<str>>,
+    pub count: u64,
+    /// When the first and the last of them were answered.
+    pub since_ms: u64,
+    pub until_ms: u64,
 }
 
 /// A call, as its line shows it.

@@ -83,13 +83,13 @@ fn torn(bytes: &[u8]) -> Torn {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::audit::chain::{self, Said};
+    use crate::telemetry::audit::chain::{self, Chain, Said};
 
     #[test]
     fn each_end_that_a_crash_can_leave_is_recognized() {
-        let one = chain::write(Head::START, 0, &Said::Lost(1));
+        let one = chain::write(Chain::Calls, Head::START, 0, &Said::Lost(1));
         let head = Head::START.then(&one);
-        let two = chain::write(head, 0, &Said::Lost(2));
+        let two = chain::write(Chain::Calls, head, 0, &Said::Lost(2));
         let whole = [&one[..], b"\n"].concat();
         assert_eq!(judge(&whole, true), Tail::Whole(head));
         assert_eq!(judge(&one, true), Tail::Open(head));

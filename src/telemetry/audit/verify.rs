@@ -9,21 +9,45 @@ use std::{
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
-use super::chain::{Hash, Head, Link};
+use super::chain::{Chain, Hash, Head, Link};
 
-/// What a sound chain holds.
+/// The content of sound chains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verified {
     pub files: usize,
     pub lines: u64,
-    /// The number of the first line. Above 1, older files are missing.
+    /// The number of the first line. Above 1, older files are missing. Of two chains, that of refusals and reads.
     pub first: u64,
-    /// The number and the digest of the last line, as `SEQ:HASH`.
+    /// The number and the digest of the last line, as `SEQ:HASH`. Of two chains, that of refusals and reads.
     pub head: String,
     /// How many lines could not be written, as later lines say.
     pub lost: u64,
     /// How many times a crash left bytes that are no line, as later lines say.
     pub torn: u64,
+    /// Each chain that has a file.
+    pub chains: Vec<VerifiedChain>,
+}
+
+/// The content of one sound chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct VerifiedChain {
+    pub chain: Chain,
+    pub files: usize,
+    pub lines: u64,
+    pub first: u64,
+    pub head: String,
+    pub lost: u64,
+    pub torn: u64,
+}
+
+/// The demands of a check beyond sound chains.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Checks {
+    /// Lines of which each is in a chain. They show an end that was cut off.
+    pub known: Vec<Head>,
+    /// The line with which each chain begins, or that comes after its beginning. It shows a beginning that was removed.
+    /// A line `gap` up to this line is no fault.
+    pub from: Option<u64>,
 }
 
 /// Why the files are no sound chain.
@@ -37,37 +61,72 @@ pub enum ChainFault {
     Head(String),
 }
 
-/// Checks the chain over these files, in the order of their first lines. Checks that it contains `known`, which detects
-/// an end that was cut off.
+/// Checks the chains over these files, in the order of their first lines.
 ///
 /// # Errors
 /// The first [`ChainFault`].
-pub fn verify(files: &[PathBuf], known: Option<Head>) -> Result<Verified, ChainFault> {
+pub fn verify(files: &[PathBuf], checks: &Checks) -> Result<Verified, ChainFault> {
     let mut ordered = Vec::new();
     for path in files {
-        ordered.extend(first(path)?.map(|seq| (seq, path)));
+        ordered.extend(first(path)?.map(|(chain, seq)| (chain, seq, path)));
     }
     ordered.sort();
-    let mut check = Check { known, ..Check::default() };
-    for (_, path) in &ordered {
+    let mut known: Vec<Known> = checks.known.iter().map(|head| Known::new(*head)).collect();
+    let (mut chains, mut faults) = (Vec::new(), Vec::new());
+    for chain in Chain::ALL {
+        let of_chain = ordered.iter().filter(|(of, ..)| *of == chain).map(|(.., path)| *path);
+        match one(chain, of_chain, &mut known, checks.from) {
+            Ok(found) => chains.extend(found),
+            Err(fault) => faults.push(fault),
+        }
+    }
+    if let Some(fault) = faults.into_iter().next() {
+        return Err(fault);
+    }
+    known.into_iter().try_for_each(Known::end)?;
+    let sum = |of: fn(&VerifiedChain) -> u64| chains.iter().map(of).sum();
+    let main = chains.first();
+    Ok(Verified {
+        files: ordered.len(),
+        lines: sum(|chain| chain.lines),
+        first: main.map_or(0, |chain| chain.first),
+        head: main.map_or_else(|| Head::START.to_string(), |chain| chain.head.clone()),
+        lost: sum(|chain| chain.lost),
+        torn: sum(|chain| chain.torn),
+        chains,
+    })
+}
+
+/// Checks one chain; `None` if it has no file.
+fn one<'p>(
+    chain: Chain,
+    paths: impl Iterator<Item = &'p PathBuf>,
+    known: &mut [Known],
+    from: Option<u64>,
+) -> Result<Option<VerifiedChain>, ChainFault> {
+    let mut check = Check::new(chain, from, known);
+    let mut files = 0;
+    for path in paths {
         let mut line = 0;
+        files += 1;
         each_line(path, |text, is_whole| {
             line += 1;
             check.take((path, line), text, is_whole).map(|()| true)
         })?;
     }
-    check.end(ordered.len())
+    if files == 0 { Ok(None) } else { check.end(files).map(Some) }
 }
 
-/// The number that the first line of a file claims. A file without a line comes last. `None`: the file is empty.
-fn first(path: &Path) -> Result<Option<u64>, ChainFault> {
+/// The chain of a file, and the number that its first line claims. A file without a line comes last. `None`: the file is
+/// empty.
+fn first(path: &Path) -> Result<Option<(Chain, u64)>, ChainFault> {
     let (mut is_empty, mut first) = (true, None);
     each_line(path, |text, _| {
         is_empty = false;
-        first = Link::read(text).map(|link| link.seq);
+        first = Link::read(text).map(|link| (link.chain, link.seq));
         Ok(first.is_none())
     })?;
-    Ok((!is_empty).then(|| first.unwrap_or(u64::MAX)))
+    Ok((!is_empty).then(|| first.unwrap_or((Chain::Calls, u64::MAX))))
 }
 
 /// Calls `take` with each line of a file, without its newline, and whether it has one, for as long as it returns `true`.
@@ -88,10 +147,32 @@ fn each_line(
     Ok(())
 }
 
-#[derive(Default)]
-struct Check {
-    known: Option<Head>,
-    is_known: bool,
+/// A line that a chain must have.
+struct Known {
+    head: Head,
+    is_found: bool,
+    /// Why the chains that were checked do not have it.
+    why: Option<ChainFault>,
+}
+
+impl Known {
+    fn new(head: Head) -> Self {
+        Self { head, is_found: false, why: None }
+    }
+
+    fn end(self) -> Result<(), ChainFault> {
+        match self.why {
+            _ if self.is_found => Ok(()),
+            Some(why) => Err(why),
+            None => Err(ChainFault::Head(format!("no file has line {}", self.head.seq))),
+        }
+    }
+}
+
+struct Check<'k> {
+    chain: Chain,
+    known: &'k mut [Known],
+    from: Option<u64>,
     lines: u64,
     first: u64,
     head: Option<Head>,
@@ -101,7 +182,12 @@ struct Check {
     bad: Option<(ChainFault, Sha256)>,
 }
 
-impl Check {
+impl<'k> Check<'k> {
+    fn new(chain: Chain, from: Option<u64>, known: &'k mut [Known]) -> Self {
+        let (lines, first, head, lost, torn, bad) = (0, 0, None, 0, 0, None);
+        Self { chain, known, from, lines, first, head, lost, torn, bad }
+    }
+
     fn take(
         &mut self,
         (path, line): (&Path, u64),
@@ -116,7 +202,7 @@ impl Check {
                 Some(link) if link.torn.is_some_and(|said| said.hash == torn) => {
                     self.bad = None;
                     self.torn += 1;
-                    return self.accept(&link, text).map_err(fault);
+                    return self.accept(&link, text, fault);
                 }
                 _ => {
                     if let Some((_, torn)) = &mut self.bad {
@@ -128,23 +214,59 @@ impl Check {
             }
         }
         let accepted = match link {
-            Some(_) if !is_whole => Err("the line is not complete".to_owned()),
-            Some(link) => self.accept(&link, text),
-            None => Err("this is no line of an audit log".to_owned()),
+            Some(_) if !is_whole => Err(fault("the line is not complete".to_owned())),
+            Some(link) => self.accept(&link, text, fault),
+            None => Err(fault("this is no line of an audit log".to_owned())),
         };
-        if let Err(why) = accepted {
-            self.bad = Some((fault(why), Sha256::new_with_prefix(text)));
+        if let Err(fault) = accepted {
+            self.bad = Some((fault, Sha256::new_with_prefix(text)));
         }
         Ok(())
     }
 
-    fn accept(&mut self, link: &Link, text: &[u8]) -> Result<(), String> {
+    fn accept(
+        &mut self,
+        link: &Link,
+        text: &[u8],
+        fault: impl Fn(String) -> ChainFault,
+    ) -> Result<(), ChainFault> {
         let before = match self.head {
             Some(head) => head,
             None if link.seq <= 1 => Head::START,
             // Older files were removed.
             None => Head { seq: link.seq - 1, hash: link.prev },
         };
+        self.follows(link, before).map_err(&fault)?;
+        let head = before.then(text);
+        for known in self.known.iter_mut().filter(|known| known.head.seq == head.seq) {
+            if known.head == head {
+                known.is_found = true;
+            } else {
+                let why = "the digest of this line is not the one of --head".to_owned();
+                known.why.get_or_insert(fault(why));
+            }
+        }
+        self.first = if self.head.is_none() { link.seq } else { self.first };
+        self.lines += 1;
+        self.lost += link.lost;
+        self.head = Some(head);
+        Ok(())
+    }
+
+    /// Checks that a line continues the chain after `before`.
+    fn follows(&self, link: &Link, before: Head) -> Result<(), String> {
+        if link.chain != self.chain {
+            return Err(format!("this line is one of the {}", link.chain.as_str()));
+        }
+        if let Some(written) = &link.written
+            && self.from.is_none_or(|from| link.seq > from)
+        {
+            return Err(format!(
+                "lines before this one are gone or were changed: the last line that was written was {written}. To \
+                 check the lines after it, use --from {}",
+                link.seq
+            ));
+        }
         if link.seq != before.seq + 1 {
             return Err(format!("line {} follows line {}", link.seq, before.seq));
         }
@@ -154,41 +276,40 @@ impl Check {
                 before.seq
             ));
         }
-        let head = before.then(text);
-        if let Some(known) = self.known.filter(|known| known.seq == head.seq) {
-            if known != head {
-                return Err("the digest of this line is not the one of --head".to_owned());
-            }
-            self.is_known = true;
-        }
-        self.first = if self.head.is_none() { link.seq } else { self.first };
-        self.lines += 1;
-        self.lost += link.lost;
-        self.head = Some(head);
         Ok(())
     }
 
-    fn end(self, files: usize) -> Result<Verified, ChainFault> {
+    fn end(self, files: usize) -> Result<VerifiedChain, ChainFault> {
         if let Some((fault, _)) = self.bad {
             return Err(fault);
         }
         let head = self.head.unwrap_or(Head::START);
-        match self.known {
-            Some(known) if !self.is_known && known.seq > head.seq => {
-                return Err(ChainFault::Head(format!(
-                    "the last line is {}, and line {} was written: the end was cut off",
-                    head.seq, known.seq
-                )));
-            }
-            Some(known) if !self.is_known => {
-                return Err(ChainFault::Head(format!(
-                    "the first line is {}, so line {} is in an older file: name that file too",
-                    self.first, known.seq
-                )));
-            }
-            _ => {}
+        if let Some(from) = self.from.filter(|from| self.first > *from) {
+            return Err(ChainFault::Head(format!(
+                "the first line of the {} is {}, and line {from} was asked for: its beginning was removed, or is in an \
+                 older file: name that file too",
+                self.chain.as_str(),
+                self.first
+            )));
         }
-        let Self { lines, first, lost, torn, .. } = self;
-        Ok(Verified { files, lines, first, head: head.to_string(), lost, torn })
+        for known in self.known.iter_mut().filter(|known| !known.is_found) {
+            let seq = known.head.seq;
+            let why = if seq > head.seq {
+                format!(
+                    "the last line is {}, and line {seq} was written: the end was cut off",
+                    head.seq
+                )
+            } else if seq < self.first {
+                format!(
+                    "the first line is {}, so line {seq} is in an older file: name that file too",
+                    self.first
+                )
+            } else {
+                continue;
+            };
+            known.why.get_or_insert(ChainFault::Head(why));
+        }
+        let Self { chain, lines, first, lost, torn, .. } = self;
+        Ok(VerifiedChain { chain, files, lines, first, head: head.to_string(), lost, torn })
     }
 }

@@ -10,6 +10,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::{
+    access::cast::{Guarded, all_of, principal},
     crash::full::Mount,
     support::harness::{Connection, Server, eventually, process::Server as Process},
 };
@@ -35,10 +36,20 @@ impl Log {
         Server::with(&[&file, &format!("audit.max_size={max_size}"), "audit.keep=3"])
     }
 
-    /// Its files, from the oldest.
+    /// The file of changes.
+    fn changes(&self) -> PathBuf {
+        PathBuf::from(format!("{}.changes", self.path.display()))
+    }
+
+    /// Its files that have lines, those of changes first, each kind from the oldest.
     fn files(&self) -> Vec<PathBuf> {
-        let older = (1..=3).rev().map(|n| PathBuf::from(format!("{}.{n}", self.path.display())));
-        older.chain([self.path.clone()]).filter(|path| path.exists()).collect()
+        let of = |path: PathBuf| {
+            let name = path.display().to_string();
+            let older = move |n| PathBuf::from(format!("{name}.{n}"));
+            (1..=3).rev().map(older).chain([path])
+        };
+        let has_lines = |path: &PathBuf| fs::metadata(path).is_ok_and(|found| found.len() > 0);
+        of(self.changes()).chain(of(self.path.clone())).filter(has_lines).collect()
     }
 
     fn text(&self) -> String {
@@ -80,6 +91,18 @@ impl Log {
         let (code, _, said) = self.verify(&[]);
         assert_eq!(code, Some(65), "{said}");
         assert!(said.contains(&format!("{}:{line}: ", path.display())), "{said}");
+    }
+}
+
+/// Removes the files in which coordinators remember the last lines of their logs.
+fn remove_heads(dir: &Path) {
+    for entry in fs::read_dir(dir).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            remove_heads(&path);
+        } else if path.extension().is_some_and(|end| end == "head") {
+            fs::remove_file(path).expect("removed");
+        }
     }
 }
 
@@ -190,7 +213,7 @@ async fn refusals_orders_and_reads_of_everything_are_recorded_and_nothing_secret
         assert!(line["peer"].as_str().is_some_and(|peer| peer.starts_with("127.0.0.1:")), "{line}");
         assert_eq!((&line["principal"], &line["forwarded_by"]), (&json!(null), &json!(null)));
     }
-    let text = fs::read_to_string(&log.path).expect("the log");
+    let text = log.text();
     let lease_id = grant.proof()["lease_id"].as_str().expect("an id").to_owned();
     assert!(!text.contains(&lease_id) && !text.contains(&session), "{text}");
     assert_eq!(log.is_sound()["lines"], 18);
@@ -260,6 +283,8 @@ async fn kill_9_in_the_midst_leaves_a_chain_that_goes_on() {
         let stopped = server.kill();
         load.abort();
         // What a crash of the machine would leave too.
+        // The machine takes the last second of the file in which the last line is remembered, too.
+        remove_heads(stopped.dir());
         let mut text = fs::read(&log.path).expect("the log");
         let torn = text.len().saturating_sub(40 * round);
         text.truncate(torn);
@@ -320,4 +345,211 @@ async fn a_log_that_cannot_be_continued_keeps_the_coordinator_from_starting() {
     let ended = Process::refuse(dir.path(), &[&file]);
     assert!(ended.said.contains("does not end as an audit log does"), "{}", ended.said);
     assert_eq!(fs::read_to_string(&log.path).expect("it"), "something else\n");
+}
+
+/// An order about each kind of thing, which an administrator may give. `k` is held by `w`.
+fn orders() -> Vec<(&'static str, Value)> {
+    let pool = |action: &str| json!({ "pool": "default", "action": action, "reason": "r" });
+    vec![
+        ("pin", json!({ "key": "k", "by": "ops" })),
+        ("unpin", json!({ "key": "k", "by": "ops" })),
+        ("fence-skip", json!({ "key": "k", "reason": "r" })),
+        ("revoke", json!({ "key": "k", "reason": "r", "immediately": true })),
+        ("revoke", json!({ "key": "k", "reason": "r" })),
+        ("drain", json!({ "owner": "w" })),
+        ("forget", json!({ "prefix": "free", "reason": "r" })),
+        ("pool", pool("freeze")),
+    ]
+}
+
+#[tokio::test]
+async fn an_order_whose_line_cannot_be_kept_is_refused_where_lines_are_required() {
+    let mount = Mount::tmpfs("256k");
+    let log = Log { path: mount.at.join("audit.log"), _dir: None };
+    let file = format!("audit.file={}", log.path.display());
+    let server = Server::with(&[&file, "audit.required=true"]);
+    let grant = server.acquire("k", "w", 60_000).await;
+    let free = server.acquire("free", "w", 60_000).await;
+    server.release(&free).await;
+    let pin = json!({ "key": "k", "by": "test" });
+    server.post("/v1/admin/pin", &pin).await.ok();
+    server.post("/v1/admin/unpin", &pin).await.ok();
+    let kept = fs::read_to_string(log.changes()).expect("the log");
+    let events = |event: &str| kept.matches(&format!(r#""event":"{event}""#)).count();
+    assert_eq!(events("intent"), 2, "a line is there before the order is carried out: {kept}");
+    let ballast = mount.fill(0);
+    // The last page of the file still has room for some lines.
+    let mut room = 0;
+    while server.post("/v1/admin/pin", &json!({ "key": "pad", "by": "test" })).await.status == 200 {
+        room += 1;
+        assert!(room < 100, "the disk is full");
+    }
+    let before = server.history().await.len();
+    for (path, body) in orders() {
+        let refused = server.post(&format!("/v1/admin/{path}"), &body).await;
+        refused.problem(503, "audit-unavailable");
+    }
+    assert_eq!(server.history().await.len(), before, "nothing was changed");
+    let lease = server.lease("k").await;
+    assert_eq!((&lease["state"], &lease["owner"]), (&json!("held"), &json!("w")), "{lease}");
+    // Other calls are served.
+    server.post("/v1/heartbeat", &grant.proof()).await.ok();
+    server.acquire("other", "w", 60_000).await;
+    fs::remove_file(ballast).expect("room again");
+    for (path, body) in orders() {
+        let reply = server.post(&format!("/v1/admin/{path}"), &body).await;
+        assert_ne!(reply.status, 503, "{path}: {}", reply.text());
+    }
+    eventually("all are written", async || {
+        of(&log.lines(), "change")
+            .last()
+            .is_some_and(|line| line["verb"] == "order" && line["status"] == 200)
+    })
+    .await;
+    let lines = log.lines();
+    let carried_out = of(&lines, "change");
+    let carried_out: Vec<_> = carried_out.iter().filter(|line| line["status"] != 503).collect();
+    assert!(carried_out.len() >= 10, "{carried_out:#?}");
+    for line in carried_out {
+        let is_its = |intent: &&Value| {
+            ["verb", "key", "prefix", "owner", "pool"].iter().all(|name| intent[name] == line[name])
+        };
+        assert!(of(&lines, "intent").into_iter().any(|intent| is_its(&intent)), "{line}");
+    }
+    log.is_sound();
+}
+
+#[tokio::test]
+async fn an_order_is_refused_while_another_file_is_in_the_place_of_the_log() {
+    let log = Log::new();
+    let file = format!("audit.file={}", log.path.display());
+    let server = Server::with(&[&file, "audit.required=true"]);
+    server.acquire("k", "w", 60_000).await;
+    let pin = json!({ "key": "k", "by": "test" });
+    fs::rename(log.changes(), log.path.with_extension("aside")).expect("renamed");
+    fs::write(log.changes(), "something else\n").expect("written");
+    server.post("/v1/admin/pin", &pin).await.problem(503, "audit-unavailable");
+    fs::remove_file(log.changes()).expect("removed");
+    server.post("/v1/admin/pin", &pin).await.ok();
+    // It needs a file at all.
+    let dir = tempfile::tempdir().expect("a directory");
+    let ended = Process::refuse(dir.path(), &["audit.required=true"]);
+    assert!(ended.said.contains("needs audit.file"), "{}", ended.said);
+}
+
+#[tokio::test]
+async fn a_log_whose_end_was_cut_off_or_removed_says_so_and_uses_no_number_twice() {
+    let log = Log::new();
+    let mut server = log.serve();
+    let pin = json!({ "key": "k", "by": "ops" });
+    server.acquire("k", "w", 60_000).await;
+    for _ in 0..3 {
+        server.post("/v1/admin/pin", &pin).await.ok();
+        server.post("/v1/admin/unpin", &pin).await.ok();
+    }
+    let mut next = 7;
+    for removes in [false, true] {
+        server.signal(Signal::TERM);
+        let stopped = server.wait();
+        let whole = fs::read_to_string(log.changes()).expect("the log");
+        let lines: Vec<&str> = whole.lines().collect();
+        if removes {
+            fs::remove_file(log.changes()).expect("removed");
+        } else {
+            fs::write(log.changes(), lines[..lines.len() - 3].join("\n") + "\n").expect("cut");
+        }
+        server = stopped.restart();
+        let said = server.said();
+        assert!(said.contains("audit log opened"), "{said}");
+        assert!(said.contains("the audit log lacks lines that were written"), "{said}");
+        assert_eq!(server.metric("tenure_audit_gaps_total").await, 1.0);
+        let status = server.get("/v1/status").await.ok();
+        let told = status["attention"].as_array().expect("a list");
+        assert!(told.iter().any(|entry| entry["kind"] == "audit-gap"), "{status}");
+        server.post("/v1/admin/pin", &pin).await.ok();
+        eventually("it goes on", async || {
+            let text = fs::read_to_string(log.changes()).expect("the log");
+            text.contains(r#""event":"gap""#)
+                && text.lines().last().is_some_and(|l| l.contains("pin"))
+        })
+        .await;
+        let text = fs::read_to_string(log.changes()).expect("the log");
+        let numbers: Vec<u64> = text
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("JSON"))
+            .map(|line| line["seq"].as_u64().expect("a number"))
+            .collect();
+        assert!(numbers.contains(&next) && numbers.is_sorted_by(|a, b| a < b), "{numbers:?}");
+        next = numbers.last().expect("a line") + 1;
+        let (code, _, said) = log.verify(&[]);
+        assert!(code == Some(65) && said.contains("--from"), "{said}");
+        if removes {
+            let from = numbers[0].to_string();
+            assert_eq!(log.verify(&["--from", &from]).0, Some(0));
+            assert_eq!(log.verify(&["--from", "1"]).0, Some(65));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_is_moved_away_while_it_is_written_is_replaced_within_a_second() {
+    let log = Log::new();
+    let server = log.serve();
+    server.get("/v1/nodes").await.ok();
+    log.until(1).await;
+    let aside = PathBuf::from(format!("{}.1", log.path.display()));
+    fs::rename(&log.path, &aside).expect("renamed");
+    eventually("a new file is made", async || log.path.exists()).await;
+    server.get("/v1/nodes").await.ok();
+    eventually("it goes on", async || log.lines().iter().any(|line| line["seq"] == 3)).await;
+    let (code, found, said) = log.verify(&["--from", "1"]);
+    assert_eq!((code, &found["lines"], &found["files"]), (Some(0), &json!(3), &json!(2)), "{said}");
+    assert_eq!(server.metric("tenure_audit_gaps_total").await, 0.0);
+    // A file that is removed is missed, although nothing is written.
+    fs::remove_file(&log.path).expect("removed");
+    eventually("it is missed", async || server.metric("tenure_audit_gaps_total").await == 1.0)
+        .await;
+    assert!(server.said().contains("the audit log lacks lines"), "{}", server.said());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_flood_of_a_principal_costs_the_line_of_an_order() {
+    const ORDERS: usize = 200;
+    let log = Log::new();
+    let low = r#"{ verb = "check", prefix = "m/" }"#;
+    let principals = [principal("admin", &all_of("")), principal("low", low)];
+    let file = format!("audit.file={}", log.path.display());
+    let guarded = Guarded::start(&principals, &[&file]);
+    let addr = guarded.server.addr;
+    let one = crate::support::harness::wire::request(
+        "POST",
+        "/v1/admin/revoke",
+        &[("Authorization", "Bearer low")],
+        b"{}",
+    );
+    let many = one.repeat(100);
+    let flood = |_| {
+        let many = many.clone();
+        tokio::spawn(async move {
+            let (mut read, mut write) =
+                tokio::net::TcpStream::connect(addr).await.expect("a connection").into_split();
+            tokio::spawn(async move { tokio::io::copy(&mut read, &mut tokio::io::sink()).await });
+            while tokio::io::AsyncWriteExt::write_all(&mut write, &many).await.is_ok() {}
+        })
+    };
+    let floods: Vec<_> = (0..2).map(flood).collect();
+    for n in 0..ORDERS {
+        let order = json!({ "key": format!("prod/{n}"), "reason": "CHG", "immediately": true });
+        guarded.post("admin", "/v1/admin/revoke", &order).await.problem(409, "not-held");
+    }
+    floods.iter().for_each(tokio::task::JoinHandle::abort);
+    eventually("each order has a line", async || of(&log.lines(), "change").len() == ORDERS).await;
+    let lines = log.lines();
+    let of_low: Vec<&Value> = lines.iter().filter(|line| line["principal"] == "low").collect();
+    let counted: u64 = of_low.iter().filter_map(|line| line["count"].as_u64()).sum();
+    assert!(of_low.len() < 5_000, "{} lines of the other one", of_low.len());
+    assert!(counted > 1_000, "the rest is counted: {counted}");
+    let line = of_low.iter().find(|line| line["count"].is_u64()).expect("one");
+    assert!(line["since"].is_string() && line["until"].is_string(), "{line}");
+    log.is_sound();
 }

@@ -67,6 +67,9 @@ fn advice(code: Code) -> &'static str {
         Code::LimitReached => "Give back what is not needed. `detail` names the limit.",
         Code::TooManySubscribers => "Close streams, or raise `limits.subscribers`.",
         Code::Internal => "The call may have had an effect. Repeat it; report the log line.",
+        Code::AuditUnavailable => {
+            "Nothing was done. Free the disk of the audit log, and repeat the call."
+        }
         Code::StoreUnavailable => "The call may have had an effect. Repeat it.",
         Code::StoreFrozen => {
             "An administrator must [recover the store](stores.md#a-store-that-went-backwards)."

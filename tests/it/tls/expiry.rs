@@ -278,9 +278,15 @@ async fn a_wait_that_is_forwarded_ends_at_both_nodes() {
     let (store, certificates) = (Server::start(), Certificates::make());
     let [a, b] = pair(&certificates, &store).await;
     let busy = json!({ "key": "busy", "owner": "x", "ttl_ms": 600_000 });
-    assert_eq!(a.post("/v1/acquire", &busy).await.0, 200);
-    eventually("b knows the home node", async || b.get("/v1/leases/busy").await["state"] == "held")
-        .await;
+    let root = tls::client(Roots::Only(&certificates.path("ca.pem"))).expect("authorities");
+    let root = tls::http(root).build().expect("a client");
+    let lease = async |node: &Node| {
+        let got = root.get(format!("{}/v1/leases/busy", node.url)).bearer_auth("root").send().await;
+        got.expect("an answer").json::<Value>().await.expect("JSON")
+    };
+    let held = root.post(format!("{}/v1/acquire", a.url)).bearer_auth("root").json(&busy).send();
+    assert_eq!(held.await.expect("an answer").status(), 200);
+    eventually("b knows the home node", async || lease(&b).await["state"] == "held").await;
     let end_ms = certificates.issue_for("short", SHORT, "ca", 6);
     let client = client_of(&certificates);
     let addr: SocketAddr = b.url.trim_start_matches("https://").parse().expect("an address");

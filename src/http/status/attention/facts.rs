@@ -47,6 +47,8 @@ pub struct Facts {
     pub open_door: bool,
     /// Lines that the audit log lost.
     pub audit: Option<LostLines>,
+    /// Lines of the audit log that were written, and are gone.
+    pub audit_gaps: Option<LostLines>,
 }
 
 impl Facts {

@@ -29,6 +29,7 @@ pub fn attention(facts: &Facts) -> Vec<Attention> {
     found.extend(late(facts));
     found.extend(many(facts));
     found.extend(audit(facts));
+    found.extend(audit_gaps(facts));
     found.extend(door(facts));
     found
 }
@@ -127,6 +128,16 @@ fn audit(facts: &Facts) -> Option<Attention> {
     let help = Some("free disk space; docs/runbook.md, under TenureAuditLost".to_owned());
     let entry = of_node("audit-lost", WARNING, says);
     Some(facts.since(lost.latest, Attention { help, count: Some(lost.count), ..entry }))
+}
+
+fn audit_gaps(facts: &Facts) -> Option<Attention> {
+    let gaps = facts.audit_gaps?;
+    let says = "the audit log of this node lacks lines that were written: its end was cut off or changed, or a file was \
+                removed";
+    let help = "find out who may write the files; tenure audit verify; docs/runbook.md, under TenureAuditGap";
+    let entry = of_node("audit-gap", WARNING, says.to_owned());
+    let help = Some(help.to_owned());
+    Some(facts.since(gaps.latest, Attention { help, count: Some(gaps.count), ..entry }))
 }
 
 fn door(facts: &Facts) -> Option<Attention> {

@@ -38,6 +38,7 @@ fn quiet() -> Facts {
         expired: vec![1; 60],
         open_door: false,
         audit: None,
+        audit_gaps: None,
     }
 }
 
@@ -328,5 +329,8 @@ fn lost_audit_lines_and_an_open_door_are_told() {
     let one = only(&lost(30));
     assert_eq!((&*one.kind, one.count, one.for_ms), ("audit-lost", Some(12), Some(30_000)));
     assert!(kinds(&lost(601)).is_empty());
+    let gaps = Some(LostLines { count: 1, latest: ago(5000) });
+    let one = only(&Facts { audit_gaps: gaps, ..quiet() });
+    assert_eq!((&*one.kind, one.count), ("audit-gap", Some(1)));
     assert_eq!(only(&Facts { open_door: true, ..quiet() }).kind, "open-door");
 }
