@@ -29,6 +29,12 @@ pub enum Broken {
     CertificateWithoutEnd,
     /// A JWT that is for somebody else is good here too.
     JwtOfAnyAudience,
+    /// A stranger's JWTs are verified however many there are.
+    VerificationsWithoutBound,
+    /// What a stream sends besides calls that have an operation costs nothing.
+    FreeMessages,
+    /// A call that waits counts as one place, however many keys it waits at.
+    WaitsCountCalls,
 }
 
 impl Broken {

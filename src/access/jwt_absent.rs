@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use crate::settings::NotBuilt as JwtFault;
 
-use super::{subject::Subject, token::TokenDigest};
+use super::{allowance::Allowance, subject::Subject, token::TokenDigest};
 
 const LACKING: JwtFault = JwtFault("jwt");
 
@@ -57,6 +57,7 @@ impl Issuers {
         _token: &str,
         _digest: TokenDigest,
         _now_ms: u64,
+        _allowance: &dyn Allowance,
     ) -> Result<(usize, JwtProof), JwtFault> {
         Err(LACKING)
     }

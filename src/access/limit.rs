@@ -9,7 +9,7 @@ pub struct Limit {
     pub held: Option<u32>,
     /// Sessions that live.
     pub sessions: Option<u32>,
-    /// Calls that wait for a lease.
+    /// Places in queues: one for each key that a call waits at.
     pub waits: Option<u32>,
     /// Open event streams.
     pub streams: Option<u32>,
@@ -17,18 +17,20 @@ pub struct Limit {
     pub weight: Option<u32>,
     /// Open connections.
     pub connections: Option<u32>,
+    /// Keys per hour that have no record yet.
+    pub new_keys: Option<u32>,
 }
 
 impl Limit {
     /// The fields, by their names in the file.
-    pub(super) const FIELDS: [&'static str; 7] =
-        ["rate", "held", "sessions", "waits", "streams", "weight", "connections"];
+    pub(super) const FIELDS: [&'static str; 8] =
+        ["rate", "held", "sessions", "waits", "streams", "weight", "connections", "new_keys"];
 
     /// The fields with their values, in the order of [`Self::FIELDS`].
     #[must_use]
-    pub fn fields(&self) -> [(&'static str, Option<u32>); 7] {
-        let Self { rate, held, sessions, waits, streams, weight, connections } = *self;
-        let values = [rate, held, sessions, waits, streams, weight, connections];
+    pub fn fields(&self) -> [(&'static str, Option<u32>); 8] {
+        let Self { rate, held, sessions, waits, streams, weight, connections, new_keys } = *self;
+        let values = [rate, held, sessions, waits, streams, weight, connections, new_keys];
         std::array::from_fn(|at| (Self::FIELDS[at], values[at]))
     }
 
@@ -42,6 +44,7 @@ impl Limit {
             "streams" => Some(&mut self.streams),
             "weight" => Some(&mut self.weight),
             "connections" => Some(&mut self.connections),
+            "new_keys" => Some(&mut self.new_keys),
             _ => None,
         }
     }

@@ -12,6 +12,7 @@
 //! The Cargo feature `jwt` brings JWTs. `jwt_absent.rs` replaces them in a build without it, in which a file that names
 //! an issuer has a fault.
 
+mod allowance;
 mod broken;
 mod certificates;
 mod current;
@@ -37,6 +38,7 @@ mod token;
 mod verb;
 mod warnings;
 
+pub use allowance::{Allowance, Unlimited};
 pub use broken::Broken;
 pub use certificates::{CertPattern, CertificateNames};
 pub use current::Current;

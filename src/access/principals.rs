@@ -7,6 +7,7 @@ use super::jwt::{Issuer, Issuers, JwtFault, JwtProof};
 #[cfg(not(feature = "jwt"))]
 use super::jwt_absent::{Issuer, Issuers, JwtFault, JwtProof};
 use super::{
+    allowance::Allowance,
     certificates::{CertificateNames, Certificates},
     principal::Principal,
     token::{PREFIX, TokenDigest},
@@ -65,11 +66,17 @@ impl Access {
         self.at(self.by_token.get(&TokenDigest::of(token)))
     }
 
-    /// The principal that shows this as a bearer, be it a token or a JWT, and `None` if it is nobody's token.
+    /// The principal that shows this as a bearer, be it a token or a JWT, and `None` if it is nobody's token. A JWT that was
+    /// not verified before is verified if the allowance allows that.
     ///
     /// # Errors
     /// Why it is nobody's JWT, for the log.
-    pub fn by_bearer(&self, shown: &str, now_ms: u64) -> Result<Option<Shown<'_>>, JwtFault> {
+    pub fn by_bearer(
+        &self,
+        shown: &str,
+        now_ms: u64,
+        allowance: &dyn Allowance,
+    ) -> Result<Option<Shown<'_>>, JwtFault> {
         let digest = TokenDigest::of(shown);
         if let Some(principal) = self.at(self.by_token.get(&digest)) {
             return Ok(Some(Shown { principal, jwt: None }));
@@ -78,7 +85,7 @@ impl Access {
         if shown.starts_with(PREFIX) || dots() != 2 {
             return Ok(None);
         }
-        let (at, proof) = self.issuers.judge(shown, digest, now_ms)?;
+        let (at, proof) = self.issuers.judge(shown, digest, now_ms, allowance)?;
         Ok(self.at(Some(&at)).map(|principal| Shown { principal, jwt: Some(proof) }))
     }
 

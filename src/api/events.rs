@@ -14,4 +14,7 @@ pub struct EventsPage {
     /// Whether events after `after` are missing, because they are no longer kept. List the leases, then continue from
     /// `next`.
     pub reset: bool,
+    /// Whether there is more to read now, although this page may have no events: call again with `next` as `after`. A page
+    /// looks at 5000 changes at most.
+    pub more: bool,
 }

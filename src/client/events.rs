@@ -83,6 +83,9 @@ struct Page {
     next: String,
     #[serde(default)]
     reset: bool,
+    /// Whether there is more, although the page may have no events: a server bounds what one call looks at.
+    #[serde(default)]
+    more: bool,
 }
 
 /// An item of the stream.
@@ -129,18 +132,24 @@ impl Client {
     /// # Errors
     /// The server's refusal, or that it cannot be reached.
     pub async fn past_events(&self, filter: &EventFilter) -> Result<PastEvents, ClientError> {
-        let EventFilter { prefix, owner, types, after } = filter.clone();
-        let format = Some("json".to_owned());
-        let pairs = [
-            ("prefix", prefix),
-            ("owner", owner),
-            ("types", types),
-            ("after", after),
-            ("format", format),
-        ];
-        let page: Page = self.call(&Call::get("events").query(pairs)).await?;
-        let events = page.events.into_iter().map(Event::of).collect();
-        Ok(PastEvents { events, next: page.next, reset: page.reset })
+        let mut filter = filter.clone();
+        loop {
+            let EventFilter { prefix, owner, types, after } = filter.clone();
+            let format = Some("json".to_owned());
+            let pairs = [
+                ("prefix", prefix),
+                ("owner", owner),
+                ("types", types),
+                ("after", after),
+                ("format", format),
+            ];
+            let page: Page = self.call(&Call::get("events").query(pairs)).await?;
+            if !page.events.is_empty() || page.reset || !page.more {
+                let events = page.events.into_iter().map(Event::of).collect();
+                return Ok(PastEvents { events, next: page.next, reset: page.reset });
+            }
+            filter.after = Some(page.next);
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use super::{
     Manager,
     checks::{check_min_hold, check_new, check_value},
     error::{AcquireError, CallError},
+    new_keys,
     unheard::Unheard,
     waiting::Waiting,
 };
@@ -119,8 +120,10 @@ impl Manager {
             loop {
                 let acquire = self.checked(one, asked.received)?;
                 let claim = self.claim(&one.owner, &one.key)?;
+                let new = self.new_key(&one.owner, &one.key).await?;
                 let granted =
                     self.own(&one.key, Acquire { ttl_ms, session_ref, ..acquire }, asked).await;
+                new_keys::end(new, &granted);
                 claim.end(granted.as_ref().ok().map(|grant| grant.view.token));
                 match granted {
                     Err(AcquireError::Call(CallError::PolicyChanged)) => {
@@ -242,7 +245,7 @@ impl Manager {
         self.check_grants()?;
         let make = || Request::Acquire(Box::new(acquire.clone()));
         let waits = acquire.wait_until.is_some();
-        let _place = waits.then(|| self.places(1)).transpose()?;
+        let _place = waits.then(|| self.places(&acquire.owner, 1)).transpose()?;
         let _waiting =
             waits.then(|| Waiting::begin(vec![self.coordinator.metrics_of(key.as_str())]));
         // A future that is passed on to a function is kept twice.

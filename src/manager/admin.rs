@@ -203,7 +203,7 @@ impl Manager {
         // The leases of the owner's sessions end with them.
         let (mut sessions, mut members, mut from) = (HashSet::default(), HashSet::default(), None);
         loop {
-            let (page, next) = self.sessions(Some(owner), from, PAGE, |_| true).await?;
+            let (page, next, _) = self.sessions(Some(owner), from, PAGE, |_| true).await?;
             for session in page {
                 sessions.insert(session.digest);
                 if self.is_balanced(&session) {

@@ -59,6 +59,27 @@ pub enum CallError {
         /// Its value.
         most: u32,
     },
+    /// The caller would wait at more keys than its principal may wait at.
+    #[error(
+        "the call would wait at {wanted} keys, and the calls of one principal may wait at {most} at a time \
+         (`{limit}`): wait at fewer, or end other calls that wait"
+    )]
+    OverWaits {
+        /// The limit: `waits` of the access file, or half of `waiting_places`.
+        limit: &'static str,
+        /// Its value.
+        most: usize,
+        /// The keys at which this call would wait.
+        wanted: usize,
+    },
+    /// The caller's principal has taken as many new keys within an hour as it may.
+    #[error("the principal is at its limit `new_keys`: at most {most} new keys per hour")]
+    OverNewKeys {
+        /// The value of the limit.
+        most: u32,
+        /// When there is room for another one.
+        after: Duration,
+    },
     /// Another call with this request id is being served.
     #[error("another call with this request_id is being served")]
     InFlight,

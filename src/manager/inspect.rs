@@ -54,6 +54,8 @@ pub struct Listing {
     pub next: Option<String>,
     /// The key before which the previous page ends, or `None` if this page is the first.
     pub previous: Option<String>,
+    /// How many keys were looked at.
+    pub looked_at: usize,
 }
 
 impl Manager {
@@ -145,6 +147,7 @@ impl Manager {
         let mut scan = self.scan(filter.pool.clone(), &filter.prefix, filter.after.clone(), within);
         while scan.looked_at < SCAN_MAX {
             let Some(page) = scan.page(self).await? else { return Ok(listing) };
+            listing.looked_at = scan.looked_at;
             for (key, found) in page {
                 if key.is_internal() || !may_match(filter, &found) {
                     continue;

@@ -39,6 +39,7 @@ impl Manager {
                 let Some(first) = keys.last() else { break };
                 until = first.as_str().to_owned();
                 looked_at += keys.len();
+                listing.looked_at = looked_at;
                 let is_last = keys.len() < page;
                 let found = store.read_many(&keys).await?;
                 for (key, found) in keys.into_iter().zip(found) {

@@ -26,6 +26,7 @@ mod holder;
 mod inspect;
 mod list_back;
 mod loads;
+mod new_keys;
 mod nodes;
 mod notify;
 mod open;
@@ -42,8 +43,6 @@ mod unheard;
 mod waiting;
 
 use std::{sync::Arc, time::Duration};
-
-use tokio::sync::Semaphore;
 
 pub use crate::actor::watch;
 pub use crate::actor::{
@@ -110,8 +109,10 @@ pub struct Manager {
     draining: watch::Sender<bool>,
     /// Request ids of acquire-any calls that are being served.
     serving: Arc<DashMap<u128, ()>>,
-    /// How many more places in queues waiting callers may take.
-    places: Arc<Semaphore>,
+    /// The places in queues that waiting callers take.
+    waiting: Arc<waiting::WaitingPlaces>,
+    /// The new keys of principals that have a limit for them.
+    new_keys: new_keys::NewKeys,
     supervisor: crate::actor::SupervisorAddr,
     /// This node among the others, if the store is shared.
     node: Option<Arc<Node>>,

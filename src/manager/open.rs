@@ -3,9 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use actix::Actor;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 
-use super::{CallLimits, Manager};
+use super::{CallLimits, Manager, new_keys::NewKeys, waiting::WaitingPlaces};
 use crate::{
     actor::{
         self, Arbiters, Coordinator, Environment, Limits, NamedPlugin, Node, Registry,
@@ -125,14 +125,15 @@ impl Manager {
         }
         let draining = watch::Sender::new(false);
         let (limits, serving) = (parts.calls, Arc::new(dash_map()));
-        let places = Arc::new(Semaphore::new(limits.waiting_places.min(Semaphore::MAX_PERMITS)));
+        let waiting = WaitingPlaces::new(limits.waiting_places);
         let counter = Arc::default();
         let manager = Arc::new(Self {
             coordinator,
             limits,
             draining,
             serving,
-            places,
+            waiting,
+            new_keys: NewKeys::default(),
             supervisor,
             node,
             turnstiles: Default::default(),

@@ -33,6 +33,8 @@ pub(crate) struct Past {
     pub changes: Vec<Committed>,
     /// Whether the first change of the key is among them.
     pub is_complete: bool,
+    /// How many changes of any key were looked at.
+    pub looked_at: usize,
 }
 
 /// A tenure, as far as its changes tell of it.
@@ -136,8 +138,9 @@ impl Manager {
         let end = written.map_or(latest, |written| written.min(latest));
         let parts = Backwards { earliest: store.earliest(), end, step: STEP, left: PARTS };
         let mut changes: Vec<Committed> = Vec::new();
+        let mut looked_at = 0;
         for (start, end) in parts {
-            let (part, is_whole) = self.changes_of(key, start, end).await?;
+            let (part, is_whole) = self.changes_of(key, start, end, &mut looked_at).await?;
             changes.extend(part.into_iter().rev());
             let is_first = changes.last().is_some_and(|last| last.change.seq == 1);
             if !is_whole || is_first || changes.len() >= most || self.now().since(began) >= SPAN {
@@ -146,7 +149,7 @@ impl Manager {
         }
         changes.truncate(most);
         let is_complete = changes.last().is_some_and(|last| last.change.seq == 1);
-        Ok(Past { changes, is_complete })
+        Ok(Past { changes, is_complete, looked_at })
     }
 
     /// The changes of a key after `start` and up to `end`, oldest first. If some are no longer kept, only those after
@@ -156,12 +159,14 @@ impl Manager {
         key: &Key,
         start: Position,
         end: Position,
+        looked_at: &mut usize,
     ) -> Result<(Vec<Committed>, bool), StoreError> {
         let (mut found, mut is_whole, mut at) = (Vec::new(), true, start);
         while at < end {
             match self.history(at, PAGE).await? {
                 History::Changes(changes) if changes.is_empty() => break,
                 History::Changes(changes) => {
+                    *looked_at += changes.len();
                     at = changes.last().map_or(end, |last| last.position);
                     let of_key = |one: &Committed| one.position <= end && one.key == *key;
                     found.extend(changes.into_iter().filter(of_key));
@@ -236,7 +241,7 @@ mod tests {
 
     fn past(oldest_first: Vec<Committed>) -> Past {
         let changes = oldest_first.into_iter().rev().collect();
-        Past { changes, is_complete: true }
+        Past { changes, is_complete: true, looked_at: 0 }
     }
 
     #[test]

@@ -1,16 +1,22 @@
-//! How many leases and sessions each principal may have.
+//! How much each principal may have: leases, sessions, new keys, and places in queues.
 
 use std::time::Duration;
 
-use super::{Asked, Manager, error::CallError};
+use super::{
+    Asked, Manager,
+    error::CallError,
+    new_keys::NewKey,
+    waiting::{NoPlace, Taken},
+};
 use crate::{
-    access::Access,
+    access::{Access, Broken},
     actor::{Claim, OverQuota, Places, Quota, check_room},
     lease::{Key, LeaseId, Owner, Transfer, View},
+    telemetry::LimitKind,
 };
 
 impl Manager {
-    /// Puts the limits of these principals on leases and sessions into force. A principal that has more keeps it, and
+    /// Puts the limits of these principals on leases, sessions, places in queues and new keys into force. A principal that has more keeps it, and
     /// gets nothing more.
     pub(crate) fn limit_principals(&self, access: &Access) {
         let quotas = access.principals().iter().map(|principal| {
@@ -19,6 +25,8 @@ impl Manager {
             (principal.id().digest(), quota)
         });
         self.coordinator.quotas.set(quotas);
+        self.waiting.limit(access);
+        self.new_keys.limit(access);
     }
 
     /// Begins a call that may be granted a key.
@@ -72,5 +80,50 @@ impl Manager {
     fn over(&self, OverQuota { limit, most }: OverQuota) -> CallError {
         self.coordinator.metrics.limited(limit);
         CallError::OverLimit { limit: limit.as_str(), most }
+    }
+
+    /// Whether the principal of an owner has a limit for new keys.
+    pub(super) fn limits_new_keys(&self, owner: &Owner) -> bool {
+        owner.principal_digest().is_some_and(|principal| self.new_keys.most(principal).is_some())
+    }
+
+    /// Counts a key for the principal of an owner, if the key is new and the principal has a limit.
+    ///
+    /// # Errors
+    /// The principal has taken as many within the last hour as it may.
+    pub(super) async fn new_key(
+        &self,
+        owner: &Owner,
+        key: &Key,
+    ) -> Result<Option<NewKey<'_>>, CallError> {
+        let Some(principal) = owner.principal_digest() else { return Ok(None) };
+        let Some(most) = self.new_keys.most(principal) else { return Ok(None) };
+        if self.view(key).await?.known {
+            return Ok(None);
+        }
+        let taken = self.new_keys.take(principal, most, self.now());
+        taken.map(Some).map_err(|after| {
+            self.coordinator.metrics.limited(LimitKind::NewKeys);
+            CallError::OverNewKeys { most, after }
+        })
+    }
+
+    /// Takes this many places in queues for a call of this owner, until what is returned is dropped.
+    pub(super) fn places(&self, owner: &Owner, count: usize) -> Result<Taken, CallError> {
+        let counted = if Broken::WaitsCountCalls.is_active() { 1 } else { count };
+        self.waiting.take(owner.principal_digest(), counted).map_err(|refused| match refused {
+            NoPlace::Crowded => CallError::Crowded,
+            NoPlace::Over { limit, most } => {
+                self.coordinator.metrics.limited(limit);
+                let limit = limit.as_str();
+                CallError::OverWaits { limit, most, wanted: count }
+            }
+        })
+    }
+
+    /// How many places in queues are occupied by waiting callers.
+    #[must_use]
+    pub fn waiting_places(&self) -> usize {
+        self.waiting.taken()
     }
 }

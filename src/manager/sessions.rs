@@ -411,12 +411,13 @@ impl Manager {
         after: Option<Nonce>,
         limit: usize,
         sees: impl Fn(&SessionView) -> bool,
-    ) -> Result<(Vec<SessionView>, Option<Nonce>), CallError> {
+    ) -> Result<(Vec<SessionView>, Option<Nonce>, usize), CallError> {
         let after = after.map(|digest| Key::of_session(digest).as_str().to_owned());
         let mut pages =
             Pages::of(&*self.coordinator.store, Key::session_prefix(), PAGE).after(after);
-        let mut listed = Vec::new();
+        let (mut listed, mut looked_at) = (Vec::new(), 0);
         while let Some(page) = pages.next().await? {
+            looked_at += page.len();
             for (key, found) in page {
                 let Some(digest) = key.session() else { continue };
                 let view = self.view_found(&key, found).await?;
@@ -426,11 +427,11 @@ impl Manager {
                     listed.extend(self.shown(digest, view).filter(&sees));
                 }
                 if listed.len() == limit {
-                    return Ok((listed, Some(digest)));
+                    return Ok((listed, Some(digest), looked_at));
                 }
             }
         }
-        Ok((listed, None))
+        Ok((listed, None, looked_at))
     }
 }
 

@@ -96,16 +96,22 @@ pub enum LimitKind {
     Held,
     /// Sessions that live.
     Sessions,
-    /// Calls that wait.
+    /// Places in queues.
     Waits,
     /// Event streams.
     Streams,
     Connections,
+    /// New keys per hour.
+    NewKeys,
+    /// The share that one principal has of the places in queues.
+    WaitingPlaces,
+    /// Signatures of JWTs that are wrong, of an address.
+    Forgeries,
 }
 
 impl LimitKind {
     /// Each kind, in the order of declaration.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Rate,
         Self::RatePerAddress,
         Self::Held,
@@ -113,6 +119,9 @@ impl LimitKind {
         Self::Waits,
         Self::Streams,
         Self::Connections,
+        Self::NewKeys,
+        Self::WaitingPlaces,
+        Self::Forgeries,
     ];
 
     /// The name of the limit in the access file or in `[limits]`.
@@ -126,6 +135,9 @@ impl LimitKind {
             Self::Waits => "waits",
             Self::Streams => "streams",
             Self::Connections => "connections",
+            Self::NewKeys => "new_keys",
+            Self::WaitingPlaces => "waiting_places",
+            Self::Forgeries => "forgeries",
         }
     }
 }
@@ -247,7 +259,7 @@ pub struct Metrics {
     pub stream_notices: Counter,
     streams_ended: [Counter; 9],
     shed: [Counter; 4],
-    limited: [Counter; 7],
+    limited: [Counter; 10],
     /// The longest lag of an HTTP worker thread, in seconds.
     pub http_lag: Gauge,
     /// 1 if whoever reaches the port from elsewhere may do everything.

@@ -27,6 +27,12 @@ pub enum JwtFault {
     /// The issuer has no key with its `kid` and `alg`.
     #[error("names a key (kid, alg) that the file of its issuer does not have")]
     UnknownKey,
+    /// Its issuer has several keys, and it names none.
+    #[error("names no key (kid), and its issuer has several")]
+    NoKey,
+    /// Too many JWTs with wrong signatures came from its address, and it was not verified.
+    #[error("was not verified: too many JWTs with wrong signatures come from its address")]
+    Crowded,
     /// No key of its issuer verifies its signature.
     #[error("has a signature that is not by a key of its issuer")]
     Signature,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{fault::JwtFault, parts::Parts, set::Keys};
+use super::{fault::JwtFault, key::Key, parts::Parts, set::Keys};
 
 /// An issuer, and what its JWTs must have.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,22 +25,24 @@ impl Issuer {
         Some(Self { name: name.into(), audience: audience.into(), max_age_ms, keys: keys? })
     }
 
-    /// The place of the key by which a JWT is signed. The key has the algorithm that the header names, and its `kid` if
-    /// the header has one.
-    pub(super) fn signer(&self, parts: &Parts<'_>) -> Result<usize, JwtFault> {
-        let header = &parts.header;
-        let mut fault = JwtFault::UnknownKey;
-        for (at, key) in self.keys.all().iter().enumerate() {
-            let named = header.kid.as_deref().is_none_or(|kid| key.kid.as_deref() == Some(kid));
-            if !named || key.algorithm() != header.alg {
-                continue;
-            }
-            if key.verifies(parts.message, &parts.signature) {
-                return Ok(at);
-            }
-            fault = JwtFault::Signature;
+    /// The place of the key by which a JWT says that it is signed. The key has the algorithm that the header names, and its
+    /// `kid`. Where the issuer has one key alone, the header need not name it.
+    pub(super) fn key_of(&self, parts: &Parts<'_>) -> Result<usize, JwtFault> {
+        let (header, keys) = (&parts.header, self.keys.all());
+        if header.kid.is_none() && keys.len() > 1 {
+            return Err(JwtFault::NoKey);
         }
-        Err(fault)
+        let named = |key: &Key| {
+            let is_it = header.kid.as_deref().is_none_or(|kid| key.kid.as_deref() == Some(kid));
+            is_it && key.algorithm() == header.alg
+        };
+        keys.iter().position(named).ok_or(JwtFault::UnknownKey)
+    }
+
+    /// Whether the key at this place has signed a JWT.
+    pub(super) fn has_signed(&self, key: usize, parts: &Parts<'_>) -> bool {
+        let key = self.keys.all().get(key);
+        key.is_some_and(|key| key.verifies(parts.message, &parts.signature))
     }
 
     /// Whether this issuer still accepts what another reading of it accepted by the key at this place.

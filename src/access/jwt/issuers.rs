@@ -8,9 +8,10 @@ use super::{
     fault::JwtFault,
     issuer::Issuer,
     parts::Parts,
+    refused::Refused,
 };
 use crate::{
-    access::{patterns::Patterns, subject::Subject, token::TokenDigest},
+    access::{allowance::Allowance, patterns::Patterns, subject::Subject, token::TokenDigest},
     clock::HashMap,
 };
 
@@ -19,6 +20,7 @@ use crate::{
 pub(in crate::access) struct Issuers {
     by_name: HashMap<Box<str>, (Arc<Issuer>, Patterns)>,
     verified: Cache<(usize, JwtProof)>,
+    refused: Refused,
 }
 
 /// A JWT that was verified: until when it is valid, by whose key, and of which subject.
@@ -50,10 +52,11 @@ impl Issuers {
             let patterns = Patterns::new(own.map(|(at, subject)| (*at, &subject.sub)));
             (issuer.name.clone(), (Arc::new(issuer), patterns))
         };
-        Self { by_name: issuers.into_iter().map(entry).collect(), verified: Cache::default() }
+        let by_name = issuers.into_iter().map(entry).collect();
+        Self { by_name, verified: Cache::default(), refused: Refused::default() }
     }
 
-    /// The place of the principal that shows this JWT.
+    /// The place of the principal that shows this JWT. Its signature is verified if the allowance allows that.
     ///
     /// # Errors
     /// Why it is nobody's.
@@ -62,14 +65,26 @@ impl Issuers {
         token: &str,
         digest: TokenDigest,
         now_ms: u64,
+        allowance: &dyn Allowance,
     ) -> Result<(usize, JwtProof), JwtFault> {
         if let Some(known) = self.verified.get(&digest, now_ms)? {
             return Ok(known);
         }
+        if self.refused.has(&digest) {
+            return Err(JwtFault::Signature);
+        }
         let parts = Parts::of(token)?;
         let Issued { iss } = claims::read(&parts.claims)?;
         let (issuer, subjects) = self.by_name.get(&*iss).ok_or(JwtFault::UnknownIssuer)?;
-        let key = issuer.signer(&parts)?;
+        let key = issuer.key_of(&parts)?;
+        if !allowance.is_left() {
+            return Err(JwtFault::Crowded);
+        }
+        if !issuer.has_signed(key, &parts) {
+            allowance.failed();
+            self.refused.keep(digest);
+            return Err(JwtFault::Signature);
+        }
         let claims: Claims = claims::read(&parts.claims)?;
         let span = claims.judge(&issuer.audience, issuer.max_age_ms, now_ms)?;
         let Some(at) = subjects.find(&claims.sub) else {

@@ -7,7 +7,7 @@ use ring::signature::{
 use serde::Deserialize;
 
 /// An algorithm of signatures. There is no other, so nothing can name one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Hash)]
 pub(super) enum Algorithm {
     #[serde(rename = "RS256")]
     Rs256,

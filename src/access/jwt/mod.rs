@@ -5,6 +5,9 @@
 //! that of the key: RS256, ES256 or EdDSA. No other can be named. A claim of a wrong type is a fault, never an absent
 //! claim. Nothing in a JWT makes this process read a file or an address.
 //!
+//! A JWT costs at most one verification of a signature: a set of several keys finds the key by `kid`. One that was
+//! verified before costs none, and [`crate::access::Allowance`] decides about all others.
+//!
 //! Does not guarantee: that a JWT was not revoked by its issuer, or is shown by one caller alone.
 //!
 //! Signatures are verified by ring itself, which rustls brings. Libraries for JWTs have a crypto provider for the whole
@@ -17,6 +20,7 @@ mod issuer;
 mod issuers;
 mod key;
 mod parts;
+mod refused;
 mod set;
 #[cfg(test)]
 #[path = "../../../tests/doors/signer.rs"]

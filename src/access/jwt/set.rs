@@ -4,8 +4,9 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, de::IgnoredAny};
 
 use super::key::{Key, Numbers};
+use crate::clock::HashSet;
 
-/// The most keys of one issuer: a JWT without a `kid` may cost as many verifications.
+/// The most keys of one issuer.
 const MOST_KEYS: usize = 16;
 /// What ring verifies.
 const LEAST_RSA_BITS: usize = 2048;
@@ -68,6 +69,7 @@ impl Keys {
                 }
             }
         }
+        faults.extend(unnamed(&keys));
         if !faults.is_empty() {
             return Err(format!("has faults: {}", faults.join("; ")));
         }
@@ -126,6 +128,24 @@ impl Jwk {
         // This byte says that both numbers follow.
         Ok(Numbers::P256([vec![4], x, y].concat()))
     }
+}
+
+/// What keeps a JWT from naming one of several keys.
+fn unnamed(keys: &[Key]) -> Option<String> {
+    if keys.len() < 2 {
+        return None;
+    }
+    if keys.iter().any(|key| key.kid.is_none()) {
+        let fault =
+            "a key has no kid: where a file has several keys, a JWT must name one by its kid";
+        return Some(fault.to_owned());
+    }
+    let mut named = HashSet::default();
+    let twice = keys.iter().find(|key| !named.insert((&key.kid, key.algorithm())))?;
+    let kid = twice.kid.as_deref().unwrap_or_default();
+    Some(format!(
+        "two keys for one algorithm have the kid {kid:?}: a JWT could not name one of them"
+    ))
 }
 
 fn decoded(name: &str, text: Option<&str>) -> Result<Vec<u8>, String> {

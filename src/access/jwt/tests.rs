@@ -7,7 +7,7 @@ use super::{
     JwtFault,
     signer::{Signer, jwks},
 };
-use crate::access::{Access, JwtProof};
+use crate::access::{Access, JwtProof, Unlimited};
 
 pub(super) const NOW_S: u64 = 1_800_000_000;
 pub(super) const NOW_MS: u64 = NOW_S * 1000;
@@ -102,7 +102,7 @@ pub(super) fn without(claim: &str) -> Value {
 
 /// The name of the principal that shows this at a time.
 pub(super) fn who_at(access: &Access, shown: &str, now_ms: u64) -> Result<String, JwtFault> {
-    let found = access.by_bearer(shown, now_ms)?;
+    let found = access.by_bearer(shown, now_ms, &Unlimited)?;
     Ok(found.map_or("nobody".to_owned(), |found| found.principal.name.to_string()))
 }
 
@@ -112,7 +112,7 @@ pub(super) fn who(access: &Access, shown: &str) -> Result<String, JwtFault> {
 
 /// A JWT that must be valid now, and what was verified of it.
 fn proof(access: &Access, jwt: &str) -> JwtProof {
-    access.by_bearer(jwt, NOW_MS).unwrap().unwrap().jwt.unwrap()
+    access.by_bearer(jwt, NOW_MS, &Unlimited).unwrap().unwrap().jwt.unwrap()
 }
 
 #[test]

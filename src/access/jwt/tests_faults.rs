@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use super::{
     JwtFault,
     signer::{Signer, compose},
-    tests::{Dir, FILE, ISSUER, NOW_S, claims, who, with},
+    tests::{Dir, FILE, ISSUER, NOW_MS, NOW_S, claims, who, with},
 };
-use crate::access::Access;
+use crate::access::{Access, Allowance};
 
 /// An access file whose first issuer has this key.
 fn of(key: Value) -> Access {
@@ -59,9 +59,9 @@ fn the_key_decides_about_the_algorithm() {
         let header = json!({ "alg": alg, "kid": kid });
         let jwt = compose(&header, &claims(), |message| signer.sign(message));
         assert_eq!(who(&access, &jwt), Err(JwtFault::UnknownKey), "{alg} {kid}");
-        // Without a name, the keys of that algorithm are tried.
+        // Without a name, none of several keys is tried: each would cost a verification.
         let jwt = compose(&json!({ "alg": alg }), &claims(), |message| signer.sign(message));
-        assert_eq!(who(&access, &jwt), Err(JwtFault::Signature), "{alg}");
+        assert_eq!(who(&access, &jwt), Err(JwtFault::NoKey), "{alg}");
     }
     for alg in ["RS384", "RS512", "PS256", "ES384", "ES512", "rs256", "Ed25519"] {
         let jwt = compose(&json!({ "alg": alg }), &claims(), |message| rsa.sign(message));
@@ -78,12 +78,52 @@ fn the_name_of_a_key_chooses_it_among_those_of_the_issuer() {
     assert_eq!(who(&access, &two.jwt("1", &claims())), Err(JwtFault::Signature));
     assert_eq!(who(&access, &two.jwt("3", &claims())), Err(JwtFault::UnknownKey));
     let nameless = compose(&json!({ "alg": "ES256" }), &claims(), |message| two.sign(message));
-    assert_eq!(who(&access, &nameless), Ok("shards".to_owned()));
+    assert_eq!(who(&access, &nameless), Err(JwtFault::NoKey));
+    let sole = Dir::with(&[two.jwk("2")], &[foreign.jwk("1")]).access(FILE);
+    assert_eq!(who(&sole, &nameless), Ok("shards".to_owned()), "one key needs no name");
     // The key of another issuer that the file names, with the name of one of this issuer's.
     assert_eq!(who(&access, &foreign.jwt("1", &claims())), Err(JwtFault::Signature));
     let own = json!({ "iss": "https://ci.example", "sub": "x", "aud": "tenure", "iat": NOW_S, "exp": NOW_S + 60 });
     assert_eq!(who(&access, &foreign.jwt("1", &own)), Ok("ci".to_owned()));
     assert_eq!(who(&access, &one.jwt("1", &own)), Err(JwtFault::Signature));
+}
+
+/// What is left for strangers, and how many signatures were wrong.
+struct Few(std::cell::Cell<u32>);
+
+impl Allowance for Few {
+    fn is_left(&self) -> bool {
+        self.0.get() > 0
+    }
+
+    fn failed(&self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+#[test]
+fn a_wrong_signature_is_verified_once_and_only_while_something_is_left() {
+    let (signer, forger) = (Signer::p256(), Signer::p256());
+    let access = of(signer.jwk("k"));
+    let few = Few(2.into());
+    let who = |jwt: &str| access.by_bearer(jwt, NOW_MS, &few).map(|found| found.is_some());
+    let forged = |n: u64| forger.jwt("k", &with("n", json!(n)));
+    let known = signer.jwt("k", &claims());
+    assert_eq!((who(&known), few.0.get()), (Ok(true), 2), "what is right costs nothing");
+    let first = forged(1);
+    for _ in 0..3 {
+        assert_eq!((who(&first), few.0.get()), (Err(JwtFault::Signature), 1));
+    }
+    // What is wrong without a look at the signature costs nothing either.
+    assert_eq!(who(&forger.jwt("unknown", &claims())), Err(JwtFault::UnknownKey));
+    assert_eq!((who(&forged(2)), few.0.get()), (Err(JwtFault::Signature), 0));
+    let third = forged(3);
+    assert_eq!(who(&third), Err(JwtFault::Crowded));
+    assert_eq!(who(&first), Err(JwtFault::Signature));
+    assert_eq!(who(&known), Ok(true), "it was verified before");
+    assert_eq!(who(&signer.jwt("k", &with("n", json!(4)))), Err(JwtFault::Crowded));
+    few.0.set(1);
+    assert_eq!(who(&third), Err(JwtFault::Signature), "it was not kept as wrong");
 }
 
 #[test]

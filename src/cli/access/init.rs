@@ -88,7 +88,7 @@ may = [
 #   {{ verb = ["hold", "read"], prefix = "shards/" }},
 #   {{ verb = "probe" }},
 # ]
-# limit = {{ rate = 2000, held = 5000, sessions = 50, waits = 200, streams = 5, weight = 4, connections = 100 }}
+# limit = {{ rate = 2000, held = 5000, sessions = 50, waits = 200, streams = 5, weight = 4, connections = 100, new_keys = 10000 }}
 # expires = 2027-01-31                          # its last day, UTC
 "#,
         digest = token.digest()

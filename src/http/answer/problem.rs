@@ -253,6 +253,15 @@ impl Problem {
         Self::of(Code::TooManyBodies, detail).retry(1000)
     }
 
+    /// A caller whose bodies take its whole share of the bytes for bodies.
+    pub fn too_many_bodies_of(caller: &str, share: usize) -> Self {
+        let detail = format!(
+            "the bodies of calls in progress of {caller} take all {share} bytes that one caller may have of \
+             limits.body_bytes"
+        );
+        Self::of(Code::TooManyBodies, detail).retry(1000)
+    }
+
     pub fn too_many_connections() -> Self {
         let detail = "all the connections that server.max_connections allows are serving a call; the reserve is for \
                       probes, heartbeats and releases";

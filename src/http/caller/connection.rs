@@ -7,11 +7,15 @@
 //!
 //! Assumes: the connection owns its [`Belongs`], and all its calls are served on one thread.
 
-use std::{cell::RefCell, sync::Arc};
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    sync::Arc,
+};
 
 use subtle::ConstantTimeEq as _;
 
 use super::{
+    rate::Cell as RateCell,
     reading::Known,
     usage::{InUse, Kind, Usage},
 };
@@ -19,7 +23,13 @@ use crate::access::Principal;
 
 /// The principal whose connection it is, if a call has shown one.
 #[derive(Default)]
-pub struct Belongs(RefCell<Option<Tenant>>);
+pub struct Belongs {
+    tenant: RefCell<Option<Tenant>>,
+    /// Whether a call has shown a JWT that had to be verified.
+    has_verified: Cell<bool>,
+    /// What is charged for wrong signatures while the connection is a principal's.
+    forgeries: OnceCell<Arc<RateCell>>,
+}
 
 /// In the extensions of a request: its connection ends with the answer.
 pub struct Ends;
@@ -41,7 +51,7 @@ struct Judged {
 impl Belongs {
     /// What the principal uses, if the connection is counted as its own. This takes no lock.
     pub fn usage_of(&self, principal: &Arc<Principal>) -> Option<Arc<Usage>> {
-        let tenant = self.0.borrow();
+        let tenant = self.tenant.borrow();
         let own = tenant.as_ref().filter(|tenant| Arc::ptr_eq(&tenant.principal, principal));
         own.map(|tenant| tenant.usage.clone())
     }
@@ -51,7 +61,7 @@ impl Belongs {
     /// # Errors
     /// The limit, if the principal has as many already. The connection is then counted as before.
     pub fn count_for(&self, principal: &Arc<Principal>, usage: &Arc<Usage>) -> Result<(), u32> {
-        let mut tenant = self.0.borrow_mut();
+        let mut tenant = self.tenant.borrow_mut();
         match &mut *tenant {
             // The access file was read again.
             Some(tenant) if Arc::ptr_eq(&tenant.usage, usage) => {
@@ -67,9 +77,24 @@ impl Belongs {
         Ok(())
     }
 
+    /// Whether the connection is a principal's.
+    pub fn is_known(&self) -> bool {
+        self.tenant.borrow().is_some()
+    }
+
+    /// Whether this is the first JWT of the connection that has to be verified.
+    pub fn verifies_first(&self) -> bool {
+        !self.has_verified.replace(true)
+    }
+
+    /// The connection's own cell for wrong signatures.
+    pub fn forgeries(&self, make: impl FnOnce() -> Arc<RateCell>) -> Arc<RateCell> {
+        self.forgeries.get_or_init(make).clone()
+    }
+
     /// Remembers who a call is of that shows this, if the connection is counted as that principal's.
     pub fn remember(&self, shown: Option<&[u8]>, known: &Arc<Known>) {
-        let mut tenant = self.0.borrow_mut();
+        let mut tenant = self.tenant.borrow_mut();
         if let Some(tenant) = tenant.as_mut()
             && Arc::ptr_eq(&tenant.principal, &known.principal)
         {
@@ -79,7 +104,7 @@ impl Belongs {
 
     /// Who a call is of that shows this, if the last call that was remembered showed the same.
     pub fn remembered(&self, shown: Option<&[u8]>) -> Option<Arc<Known>> {
-        let tenant = self.0.borrow();
+        let tenant = self.tenant.borrow();
         let judged = tenant.as_ref()?.judged.as_ref()?;
         let is_same = match (shown, &judged.shown) {
             (None, None) => true,

@@ -1,6 +1,6 @@
 //! Finds out who sends a request, and whether it may reach a handler.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use actix_web::{
     HttpMessage as _, HttpRequest,
@@ -14,10 +14,11 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use super::{
     connection::{Belongs, Ends},
     cookie::{Cookies, shown_cookie},
+    forgeries::Forgeries,
     identity::{PeerCertificate, PeerUid},
     meter::Meter,
     needs::{Need, Pace, need, pace},
-    rate::Cell,
+    rate::Charged,
     reading::{Caller, Known},
     usage::{Kind, Usage, Usages},
     within::Within,
@@ -105,37 +106,46 @@ impl Gatekeeper {
     }
 
     /// The caller of a call within a stream. The stream has shown the principal, and ends as soon as the principal is no
-    /// longer who it was. The call is judged and charged like one of its own.
+    /// longer who it was. It has charged the call, which is judged like one of its own.
     pub fn admit_within(&self, request: &HttpRequest, within: &Within) -> Result<Caller, Problem> {
-        match within.caller.as_known() {
-            // The stream has judged the right to hold as well.
-            _ if within.is_charged => Ok(within.caller.clone().charged(None)),
-            Some(known) => {
-                known.lasts()?;
-                self.admit_known(request, known.clone())
-            }
-            None => Ok(within.caller.clone().charged(self.meter.charge_address(request)?)),
+        if let Some(known) = within.caller.as_known() {
+            known.lasts()?;
+            let fits = fits(request, &known.principal);
+            fits.inspect_err(|_| acts(request, &known.principal))?;
         }
+        Ok(within.caller.clone())
     }
 
-    /// Charges heartbeats of so many leases within a stream of this caller, who calls from this address.
-    pub fn charge_heartbeats(
+    /// Charges a message of so many bytes in a stream of this caller, who calls from this address.
+    pub fn charge_message(
         &self,
         caller: &Caller,
         peer: Option<IpAddr>,
-        leases: usize,
-    ) -> Result<(), Problem> {
+        pace: Pace,
+        bytes: usize,
+    ) -> Result<Charged, Problem> {
         let charged = match caller.as_known() {
             Some(known) => {
                 known.lasts()?;
-                self.meter.charge_at(Pace::Keeps, &known.principal, &known.usage)
+                self.meter.charge_at(pace, &known.principal, &known.usage)
             }
             None => self.meter.charge_peer(peer),
         };
-        if let Some(cell) = charged? {
-            cell.owe(leases.saturating_sub(1) as u64);
+        charged.inspect(|charged| caller.clone().charged(charged.clone()).sends(bytes))
+    }
+
+    /// Counts a message of so many bytes that is refused for its caller's rate, or has to be parsed to know its rate.
+    /// Returns for how long its stream must not be read: refusals cost something too.
+    pub fn pause_after(
+        &self,
+        caller: &Caller,
+        peer: Option<IpAddr>,
+        bytes: usize,
+    ) -> Option<Duration> {
+        match caller.as_known() {
+            Some(known) => self.meter.pause_of(&known.principal, &known.usage, bytes),
+            None => self.meter.pause_of_peer(peer, bytes),
         }
-        Ok(())
     }
 
     /// Charges a call of a principal, which must have a right that the call needs.
@@ -146,17 +156,9 @@ impl Gatekeeper {
     }
 
     /// What the call of a principal is charged to.
-    fn charge(&self, request: &HttpRequest, known: &Known) -> Result<Option<Arc<Cell>>, Problem> {
-        let principal = &known.principal;
-        let need = need(request.method(), path_of(request));
-        let charged = self.meter.charge(request, principal, &known.usage)?;
-        let fits = match need {
-            Need::Nothing | Need::Account => true,
-            Need::Right(verbs) => verbs.iter().any(|verb| principal.has(*verb)),
-        };
-        if let (false, Need::Right([verb, ..])) = (fits, need) {
-            return Err(Problem::no_right(&principal.name, verb.as_str(), "at all"));
-        }
+    fn charge(&self, request: &HttpRequest, known: &Known) -> Result<Charged, Problem> {
+        let charged = self.meter.charge(request, &known.principal, &known.usage)?;
+        fits(request, &known.principal)?;
         Ok(charged)
     }
 
@@ -202,7 +204,7 @@ impl Gatekeeper {
         }
         if let Some(shown) = headers.get(header::AUTHORIZATION) {
             let token = shown.to_str().ok().and_then(bearer);
-            let known = token.and_then(|token| self.by_bearer(access, token));
+            let known = token.and_then(|token| self.by_bearer(access, request, token));
             return known.map(Some).ok_or_else(Problem::unauthenticated);
         }
         if let Some(certificate) = request.conn_data::<Arc<PeerCertificate>>()
@@ -228,8 +230,9 @@ impl Gatekeeper {
     }
 
     /// The principal whose token or JWT this is. Why it is nobody's JWT is in the log alone.
-    fn by_bearer(&self, access: &Access, token: &str) -> Option<Shown> {
-        match access.by_bearer(token, self.clock.wall_ms()) {
+    fn by_bearer(&self, access: &Access, request: &HttpRequest, token: &str) -> Option<Shown> {
+        let allowance = Forgeries::of(&self.meter, request);
+        match access.by_bearer(token, self.clock.wall_ms(), &allowance) {
             Ok(found) => found.map(|found| Shown { jwt: found.jwt, ..Shown::of(found.principal) }),
             Err(fault) => {
                 tracing::debug!(%fault, "a JWT was refused");
@@ -258,6 +261,16 @@ impl Shown {
     /// What proves something of this request alone.
     fn once(principal: &Arc<Principal>) -> Self {
         Self { is_kept: false, ..Self::of(principal) }
+    }
+}
+
+/// Whether a principal has a right that a call needs.
+fn fits(request: &HttpRequest, principal: &Principal) -> Result<(), Problem> {
+    match need(request.method(), path_of(request)) {
+        Need::Right(verbs @ [first, ..]) if !verbs.iter().any(|verb| principal.has(*verb)) => {
+            Err(Problem::no_right(&principal.name, first.as_str(), "at all"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@
 //! nothing.
 
 use std::{
-    net::IpAddr,
+    net::{IpAddr, Ipv4Addr},
     num::NonZeroU32,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -15,7 +15,7 @@ use actix_web::HttpRequest;
 use super::{
     address_rates::AddressRates,
     needs::{Pace, pace},
-    rate::Cell,
+    rate::{Cell, Charged},
     usage::Usage,
 };
 use crate::{
@@ -28,12 +28,34 @@ use crate::{
 /// The longest pause beyond twice the necessary one. Callers that were refused together come back at different times.
 const SPREAD: Duration = Duration::from_millis(100);
 
+/// How many JWTs with wrong signatures per second are verified for one address.
+const FORGERIES: NonZeroU32 = NonZeroU32::new(20).unwrap();
+/// How many more if each is the first one of its connection: a holder whose JWT is new opens a connection for it. A
+/// stranger pays as much for each of its connections.
+const FIRST_FORGERIES: NonZeroU32 = NonZeroU32::new(100).unwrap();
+
+/// How many per second on a connection that is already a principal's, whatever others at its address do: its JWT was
+/// renewed.
+const OWN_FORGERIES: NonZeroU32 = NonZeroU32::new(2).unwrap();
+
+/// How many messages per second, or KiB of them, the streams of one caller refuse or parse beyond its rate: about 1 % of
+/// a core.
+const REFUSALS: NonZeroU32 = NonZeroU32::new(2_000).unwrap();
+/// The longest pause of a stream: its client must hear of its end, or that its principal is gone.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
 /// Charges calls, and counts those that are refused.
 pub struct Meter {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     /// The rates of those without a principal, if they have one.
     addresses: Option<AddressRates>,
+    /// How much of their messages beyond these rates is looked at.
+    refusals: AddressRates,
+    /// How many JWTs with wrong signatures callers of an address may show.
+    forgeries: AddressRates,
+    /// The same for the first one of each of their connections.
+    first_forgeries: AddressRates,
     chance: Mutex<Chance>,
 }
 
@@ -42,8 +64,11 @@ impl Meter {
     pub fn new(clock: Arc<dyn Clock>, metrics: Arc<Metrics>, per_address: u32) -> Self {
         let rate = NonZeroU32::new(per_address);
         let addresses = rate.map(|rate| AddressRates::new(rate, clock.clone()));
+        let refusals = AddressRates::new(REFUSALS, clock.clone());
         let chance = Mutex::new(SystemEntropy::new().chance());
-        Self { clock, metrics, addresses, chance }
+        let forgeries = AddressRates::new(FORGERIES, clock.clone());
+        let first_forgeries = AddressRates::new(FIRST_FORGERIES, clock.clone());
+        Self { clock, metrics, addresses, refusals, forgeries, first_forgeries, chance }
     }
 
     /// Charges a call of a principal.
@@ -55,7 +80,7 @@ impl Meter {
         request: &HttpRequest,
         principal: &Principal,
         usage: &Usage,
-    ) -> Result<Option<Arc<Cell>>, Problem> {
+    ) -> Result<Charged, Problem> {
         let pace = pace(request.method(), path_of(request)).filter(|_| !was_forwarded(request));
         pace.map_or(Ok(None), |pace| self.charge_at(pace, principal, usage))
     }
@@ -69,7 +94,7 @@ impl Meter {
         pace: Pace,
         principal: &Principal,
         usage: &Usage,
-    ) -> Result<Option<Arc<Cell>>, Problem> {
+    ) -> Result<Charged, Problem> {
         let rate = principal.limit().rate.and_then(NonZeroU32::new);
         let Some(rate) = rate else { return Ok(None) };
         let cell = usage.cells().of(pace, rate, &self.clock);
@@ -86,7 +111,7 @@ impl Meter {
     ///
     /// # Errors
     /// The callers at the address call more often than they may.
-    pub fn charge_address(&self, request: &HttpRequest) -> Result<Option<Arc<Cell>>, Problem> {
+    pub fn charge_address(&self, request: &HttpRequest) -> Result<Charged, Problem> {
         if self.addresses.is_none()
             || was_forwarded(request)
             || pace(request.method(), path_of(request)).is_none()
@@ -100,7 +125,7 @@ impl Meter {
     ///
     /// # Errors
     /// The callers at the address call more often than they may.
-    pub fn charge_peer(&self, peer: Option<IpAddr>) -> Result<Option<Arc<Cell>>, Problem> {
+    pub fn charge_peer(&self, peer: Option<IpAddr>) -> Result<Charged, Problem> {
         let (Some(addresses), Some(peer)) = (&self.addresses, peer) else { return Ok(None) };
         let cell = addresses.of(peer);
         match cell.pay() {
@@ -112,6 +137,31 @@ impl Meter {
         }
     }
 
+    /// Counts a message that a stream of a principal refuses or parses beyond the principal's rate. Returns for how long
+    /// the stream must pause.
+    pub fn pause_of(&self, principal: &Principal, usage: &Usage, bytes: usize) -> Option<Duration> {
+        principal.limit().rate?;
+        pause(&usage.refusals(REFUSALS, &self.clock), bytes)
+    }
+
+    /// The same for a stream without a principal.
+    pub fn pause_of_peer(&self, peer: Option<IpAddr>, bytes: usize) -> Option<Duration> {
+        self.addresses.as_ref()?;
+        pause(&self.refusals.of(peer?), bytes)
+    }
+
+    /// The cells of failed verifications of callers at this address, or by the Unix socket: those of all connections, and
+    /// those of the first JWT of a connection.
+    pub fn forgeries(&self, peer: Option<IpAddr>) -> [Arc<Cell>; 2] {
+        let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        [self.forgeries.of(peer), self.first_forgeries.of(peer)]
+    }
+
+    /// A cell for the failed verifications of one connection of a principal.
+    pub fn own_forgeries(&self) -> Arc<Cell> {
+        Arc::new(Cell::new(OWN_FORGERIES, &self.clock))
+    }
+
     /// Counts a call that is refused for a limit.
     pub fn refused(&self, limit: LimitKind) {
         self.metrics.limited(limit);
@@ -121,4 +171,11 @@ impl Meter {
         let mut chance = self.chance.lock().unwrap_or_else(PoisonError::into_inner);
         wait + chance.jitter(wait + SPREAD)
     }
+}
+
+/// The pause after a message of so many bytes.
+fn pause(cell: &Cell, bytes: usize) -> Option<Duration> {
+    cell.owe((bytes / 1024) as u64);
+    // What is not paid is owed, so that many streams pause the longer.
+    cell.pay().inspect_err(|_| cell.owe(1)).err().map(|wait| wait.min(LONGEST_PAUSE))
 }

@@ -9,11 +9,13 @@
 mod address_rates;
 mod connection;
 mod cookie;
+mod forgeries;
 mod identity;
 mod judge;
 mod meter;
 mod needs;
 mod network;
+mod payer;
 mod rate;
 mod reading;
 #[cfg(test)]
@@ -25,8 +27,10 @@ pub use connection::{Belongs, Ends};
 pub use cookie::{COOKIE, Cookies, shown_cookie};
 pub use identity::{PeerCertificate, PeerUid};
 pub use judge::Gatekeeper;
-pub use needs::{Need, keeps, need, pace};
+pub use needs::{Need, Pace, keeps, need, pace};
 pub use network::network;
+pub use payer::Payer;
+pub use rate::Charged;
 pub use reading::Caller;
 pub use usage::{InUse, Kind};
 pub use within::Within;

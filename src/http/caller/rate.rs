@@ -35,6 +35,9 @@ struct Since {
     origin: Moment,
 }
 
+/// What a call is charged to; `None` if nothing limits its caller.
+pub type Charged = Option<Arc<Cell>>;
+
 /// A rate, and what is left of it.
 pub struct Cell {
     rate: NonZeroU32,
@@ -85,6 +88,11 @@ impl Cell {
     /// Charges a call that was paid for with more, which is paid before the next call.
     pub fn owe(&self, more: u64) {
         self.owed.fetch_add(more, Relaxed);
+    }
+
+    /// Whether all that was charged is paid.
+    pub fn is_settled(&self) -> bool {
+        self.owed.load(Relaxed) == 0 || self.settle().is_ok()
     }
 
     /// How long the cell needs until it is as good as a new one, if nobody calls.

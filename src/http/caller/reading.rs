@@ -20,6 +20,12 @@ use crate::{
 /// How often a call that waits looks at the wall clock, which may have been set.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// A call costs one more for so many bytes that it sends. That is about what it takes to parse them.
+pub const BYTES_OF_A_CALL: usize = 16 * 1024;
+
+/// A call costs one more for so many keys, records or changes that are looked at for it.
+pub const LOOKED_AT_OF_A_CALL: usize = 100;
+
 /// Who sends a request.
 #[derive(Clone)]
 pub struct Caller {
@@ -137,8 +143,22 @@ impl Caller {
 
     /// Charges a call that is about so many leases. The door has charged it as one.
     pub fn is_about(&self, leases: usize) {
-        if let Some(cell) = &self.charged {
-            cell.owe(leases.saturating_sub(1) as u64);
+        self.owes(leases.saturating_sub(1));
+    }
+
+    /// Charges a call for its body, which is parsed whatever it is.
+    pub fn sends(&self, bytes: usize) {
+        self.owes(bytes / BYTES_OF_A_CALL);
+    }
+
+    /// Charges a call for the keys, records or changes that were looked at to answer it, whether or not they came out.
+    pub fn looked_at(&self, items: usize) {
+        self.owes(items / LOOKED_AT_OF_A_CALL);
+    }
+
+    fn owes(&self, calls: usize) {
+        if let (Some(cell), true) = (&self.charged, calls > 0) {
+            cell.owe(calls as u64);
         }
     }
 

@@ -4,15 +4,18 @@
 //!
 //! Does not guarantee: a limit over several nodes.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    num::NonZeroU32,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use dashmap::DashMap;
 
-use super::rate::Cells;
-use crate::{access::Principal, telemetry::LimitKind};
+use super::rate::{Cell, Cells};
+use crate::{access::Principal, clock::Clock, telemetry::LimitKind};
 
 /// What is in use, by the names of the principals.
 #[derive(Default)]
@@ -25,6 +28,7 @@ pub struct Usage {
     streams: AtomicU32,
     connections: AtomicU32,
     cells: Cells,
+    refusals: OnceLock<Arc<Cell>>,
 }
 
 /// What a principal uses one of, for as long as this exists.
@@ -79,6 +83,11 @@ impl Usage {
             Kind::Streams => &self.streams,
             Kind::Connections => &self.connections,
         }
+    }
+
+    /// What is left of the rate at which messages beyond the principal's rates are looked at.
+    pub fn refusals(&self, rate: NonZeroU32, clock: &Arc<dyn Clock>) -> Arc<Cell> {
+        self.refusals.get_or_init(|| Arc::new(Cell::new(rate, clock))).clone()
     }
 
     /// What is left of the principal's rates.

@@ -7,12 +7,10 @@ use super::{identity::PeerUid, reading::Caller};
 /// In the extensions of a request: it came as a message of a stream. No header can claim that.
 #[derive(Clone)]
 pub struct Within {
-    /// Who opened the stream.
+    /// Who opened the stream, which has charged it for this call.
     pub caller: Caller,
     /// What the stream's connection proves of the process at its other end.
     pub uid: Option<PeerUid>,
-    /// The stream has charged the caller for this call.
-    pub is_charged: bool,
 }
 
 impl Within {

@@ -1,19 +1,26 @@
-//! The bytes of all request bodies that the process buffers, with one bound for all callers.
+//! The bytes of all request bodies and messages of streams that the process buffers, with one bound for all callers.
 //!
 //! Guarantees: a body counts for the bytes that are buffered, from their arrival until the call is answered. The length
 //! that its head announces does not count. Up to [`FREE`] bytes of each body are free, so other bodies never keep a
-//! heartbeat out. Longer heartbeats and releases have a reserve.
+//! heartbeat out. Longer heartbeats and releases have a reserve. One payer, which is a principal or an address, has at
+//! most half of the budget and half of the reserve, or [`LEAST_SHARE`] where that is more.
 //!
-//! Does not guarantee: a share for each caller.
+//! Does not guarantee: a share for each of many payers.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    mem,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use bytes::Bytes;
 
-use crate::http::answer::Problem;
+use crate::{
+    clock::{DashMap, dash_map},
+    http::{answer::Problem, caller::Payer},
+};
 
 /// The bytes of each body that are free. A connection's own buffers take as much, and connections have a bound.
 pub const FREE: usize = 8 * 1024;
@@ -21,69 +28,172 @@ pub const FREE: usize = 8 * 1024;
 const GROWTH: usize = 16 * 1024;
 /// The reserve is one part in this many of the budget, on top of it.
 const RESERVE: usize = 8;
+/// A payer has one part in this many of the budget and of the reserve.
+const SHARE: usize = 2;
+/// The least share of a payer: the buffer of the largest body fits into it. It is also the smallest budget.
+const LEAST_SHARE: usize = 2 * 1024 * 1024;
 
 /// The bytes that bodies may take.
 #[derive(Debug)]
 pub struct Budget {
+    ordinary: Pot,
+    reserve: Pot,
+    /// What each payer uses of both. A payer that uses nothing has no entry.
+    shares: DashMap<Payer, Used>,
+}
+
+/// A part of the budget.
+#[derive(Debug)]
+struct Pot {
     most: usize,
     used: AtomicUsize,
+    /// The most that one payer may have of it.
+    share: usize,
+}
+
+/// What is used of the budget and of the reserve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Used {
+    ordinary: usize,
+    reserve: usize,
+}
+
+/// Why there is no room.
+enum Full {
+    /// All of it is used.
+    All,
+    /// The payer uses its share.
+    Share,
+}
+
+impl Pot {
+    fn new(most: usize, share: usize) -> Self {
+        Self { most, used: AtomicUsize::new(0), share }
+    }
+
+    fn take(&self, own: &mut usize, bytes: usize) -> Result<(), Full> {
+        if own.saturating_add(bytes) > self.share {
+            return Err(Full::Share);
+        }
+        let add = |used: usize| used.checked_add(bytes).filter(|used| *used <= self.most);
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        taken.map(|_| *own += bytes).map_err(|_| Full::All)
+    }
 }
 
 impl Budget {
     /// A budget of `most` bytes.
     #[must_use]
     pub fn new(most: usize) -> Arc<Self> {
-        Arc::new(Self { most, used: AtomicUsize::new(0) })
+        let share = (most / SHARE).max(LEAST_SHARE).min(most);
+        let reserve = most / RESERVE;
+        Arc::new(Self {
+            ordinary: Pot::new(most, share),
+            reserve: Pot::new(reserve, reserve / SHARE),
+            shares: dash_map(),
+        })
     }
 
     /// The bytes in use now.
     pub fn used(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
+        let [ordinary, reserve] = [&self.ordinary, &self.reserve];
+        ordinary.used.load(Ordering::Relaxed) + reserve.used.load(Ordering::Relaxed)
     }
 
-    fn take(&self, bytes: usize, is_vital: bool) -> Result<(), Problem> {
-        let most = if is_vital { self.most + self.most / RESERVE } else { self.most };
-        let add = |used: usize| used.checked_add(bytes).filter(|used| *used <= most);
-        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
-        taken.map(drop).map_err(|_| Problem::too_many_bodies(self.most))
+    /// Takes bytes for a payer. A vital call uses the reserve where the budget has no room.
+    fn take(&self, payer: &Payer, bytes: usize, is_vital: bool) -> Result<Used, Problem> {
+        let mut own = self.shares.entry(payer.clone()).or_default();
+        let ordinary = self.ordinary.take(&mut own.ordinary, bytes);
+        let taken = match ordinary {
+            Ok(()) => Ok(Used { ordinary: bytes, reserve: 0 }),
+            Err(_) if is_vital && self.reserve.take(&mut own.reserve, bytes).is_ok() => {
+                Ok(Used { ordinary: 0, reserve: bytes })
+            }
+            Err(Full::All) => Err(Problem::too_many_bodies(self.ordinary.most)),
+            Err(Full::Share) => {
+                Err(Problem::too_many_bodies_of(&payer.to_string(), self.ordinary.share))
+            }
+        };
+        let is_idle = *own == Used::default();
+        drop(own);
+        if is_idle {
+            self.forget(payer);
+        }
+        taken
+    }
+
+    fn give_back(&self, payer: &Payer, used: Used) {
+        if used == Used::default() {
+            return;
+        }
+        self.ordinary.used.fetch_sub(used.ordinary, Ordering::Relaxed);
+        self.reserve.used.fetch_sub(used.reserve, Ordering::Relaxed);
+        if let Some(mut own) = self.shares.get_mut(payer) {
+            own.ordinary = own.ordinary.saturating_sub(used.ordinary);
+            own.reserve = own.reserve.saturating_sub(used.reserve);
+        }
+        self.forget(payer);
+    }
+
+    /// Removes the entry of a payer that uses nothing.
+    fn forget(&self, payer: &Payer) {
+        self.shares.remove_if(payer, |_, own| *own == Used::default());
     }
 }
 
-/// Bytes of a message that count as a body, until this is dropped.
+/// Bytes of one payer that count, until this is dropped.
 pub struct Charged {
     budget: Arc<Budget>,
-    bytes: usize,
+    payer: Payer,
+    used: Used,
 }
 
 impl Charged {
-    /// Counts bytes that are about to be buffered.
+    /// Counts nothing yet.
+    pub fn new(budget: Arc<Budget>, payer: Payer) -> Self {
+        Self { budget, payer, used: Used::default() }
+    }
+
+    /// How many bytes are counted.
+    pub fn bytes(&self) -> usize {
+        self.used.ordinary + self.used.reserve
+    }
+
+    /// Counts bytes that are about to be buffered. A vital call may also use the reserve.
     ///
     /// # Errors
-    /// When the budget has no room for them.
-    pub fn of(budget: &Arc<Budget>, bytes: usize, is_vital: bool) -> Result<Self, Problem> {
-        budget.take(bytes, is_vital)?;
-        Ok(Self { budget: budget.clone(), bytes })
+    /// When the budget, or the payer's share of it, has no room for them.
+    pub fn add(&mut self, bytes: usize, is_vital: bool) -> Result<(), Problem> {
+        let taken = self.budget.take(&self.payer, bytes, is_vital)?;
+        self.used.ordinary += taken.ordinary;
+        self.used.reserve += taken.reserve;
+        Ok(())
+    }
+
+    /// Moves all that is counted to another one, which counts until it is dropped.
+    pub fn split(&mut self) -> Self {
+        let used = mem::take(&mut self.used);
+        Self { budget: self.budget.clone(), payer: self.payer.clone(), used }
     }
 }
 
 impl Drop for Charged {
     fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
+        self.budget.give_back(&self.payer, self.used);
     }
 }
 
 /// The part of a body that has arrived.
 pub struct Buffer {
-    budget: Arc<Budget>,
+    charged: Charged,
     is_vital: bool,
     bytes: Vec<u8>,
-    charged: usize,
 }
 
 impl Buffer {
     /// An empty buffer. A vital call may also use the reserve.
-    pub fn new(budget: Arc<Budget>, is_vital: bool) -> Self {
-        Self { budget, is_vital, bytes: Vec::new(), charged: 0 }
+    pub fn new(budget: Arc<Budget>, payer: Payer, is_vital: bool) -> Self {
+        Self { charged: Charged::new(budget, payer), is_vital, bytes: Vec::new() }
     }
 
     /// The number of bytes that have arrived.
@@ -102,8 +212,7 @@ impl Buffer {
             let capacity =
                 if length <= FREE { FREE } else { length.max(self.bytes.len() + growth) };
             if capacity > FREE {
-                self.budget.take(capacity - self.charged, self.is_vital)?;
-                self.charged = capacity;
+                self.charged.add(capacity - self.charged.bytes(), self.is_vital)?;
             }
             self.bytes.reserve_exact(capacity - self.bytes.len());
         }
@@ -123,66 +232,5 @@ impl AsRef<[u8]> for Buffer {
     }
 }
 
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        self.budget.used.fetch_sub(self.charged, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn filled(budget: &Arc<Budget>, is_vital: bool, length: usize) -> Result<Buffer, &'static str> {
-        let mut buffer = Buffer::new(budget.clone(), is_vital);
-        for _ in 0..length / 1024 {
-            buffer.add(&[7; 1024]).map_err(|problem| problem.code)?;
-        }
-        Ok(buffer)
-    }
-
-    #[test]
-    fn a_body_counts_for_what_is_kept_of_it_until_it_is_dropped() {
-        let budget = Budget::new(1 << 20);
-        let small = filled(&budget, false, FREE).unwrap();
-        assert_eq!((budget.used(), small.len()), (0, FREE));
-        let large = filled(&budget, false, 512 * 1024).unwrap();
-        let used = budget.used();
-        assert!((512 * 1024..=512 * 1024 * 5 / 4).contains(&used), "{used}");
-        let kept = large.freeze();
-        let again = kept.clone();
-        drop(kept);
-        assert_eq!((budget.used(), again.len()), (used, 512 * 1024));
-        drop(again);
-        assert_eq!(budget.used(), 0);
-    }
-
-    #[test]
-    fn a_message_counts_until_it_is_dropped() {
-        let budget = Budget::new(1 << 20);
-        let counted = Charged::of(&budget, 1 << 20, false).unwrap();
-        assert_eq!(budget.used(), 1 << 20);
-        let refused = Charged::of(&budget, 1, false).map(drop).map_err(|problem| problem.code);
-        assert_eq!(refused, Err("too-many-bodies"));
-        drop(counted);
-        assert_eq!(budget.used(), 0);
-    }
-
-    #[test]
-    fn others_do_not_cost_a_heartbeat() {
-        let budget = Budget::new(1 << 20);
-        let mut kept = Vec::new();
-        let refused = loop {
-            match filled(&budget, false, 100 * 1024) {
-                Ok(buffer) => kept.push(buffer),
-                Err(code) => break code,
-            }
-        };
-        assert_eq!(refused, "too-many-bodies");
-        assert!(budget.used() <= 1 << 20 && kept.len() >= 7, "{}", kept.len());
-        assert!(filled(&budget, false, FREE).is_ok(), "it is short");
-        assert!(filled(&budget, true, 100 * 1024).is_ok(), "there is a reserve");
-        kept.pop();
-        assert!(filled(&budget, false, 100 * 1024).is_ok());
-    }
-}
+mod tests;

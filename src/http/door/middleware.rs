@@ -4,7 +4,6 @@
 
 use std::{
     future::{self, Future},
-    net::IpAddr,
     pin::Pin,
     rc::Rc,
     sync::Arc,
@@ -32,7 +31,7 @@ use crate::{
     api::Code,
     http::{
         answer::Problem,
-        caller::{Caller, Ends, Gatekeeper, Within, keeps},
+        caller::{Ends, Gatekeeper, Within, keeps},
         peer::{Forged, SHED, Seal, Sealed, UNPROVEN},
         percent::path_of,
     },
@@ -103,17 +102,9 @@ impl Door {
         }
     }
 
-    /// Charges heartbeats of so many leases within a stream of this caller, who calls from this address.
-    ///
-    /// # Errors
-    /// The caller calls more often than it may.
-    pub(in crate::http) fn charge_heartbeats(
-        &self,
-        caller: &Caller,
-        peer: Option<IpAddr>,
-        leases: usize,
-    ) -> Result<(), Problem> {
-        self.gatekeeper.charge_heartbeats(caller, peer, leases)
+    /// Charges callers for what comes by their streams.
+    pub(in crate::http) fn gatekeeper(&self) -> &Gatekeeper {
+        &self.gatekeeper
     }
 
     fn judge(&self, request: &ServiceRequest) -> Result<(), Problem> {

@@ -29,6 +29,8 @@ pub struct Piece {
     pub position: Position,
     /// Whether there is no more.
     pub is_last: bool,
+    /// How many changes were looked at.
+    pub looked_at: usize,
 }
 
 /// A part of the history, for the answer of a long poll.
@@ -41,6 +43,8 @@ pub struct Page {
     pub reset: bool,
     /// Whether there is no more for now.
     pub is_last: bool,
+    /// How many changes were looked at.
+    pub looked_at: usize,
 }
 
 /// The next piece after a position, for a stream.
@@ -78,19 +82,31 @@ enum HistoryItem<'a> {
     Gap(Position),
 }
 
-/// Walks the history while there is room; `take` returns for how many more changes there is room. Returns the position
-/// that it reached, and whether there is no more.
+/// Where a walk through the history ended.
+struct Walked {
+    position: Position,
+    /// Whether there is no more.
+    is_last: bool,
+    /// How many changes were looked at.
+    looked_at: usize,
+}
+
+/// Walks the history while there is room; `take` returns for how many more changes there is room.
 async fn walk(
     app: &App,
     filter: &Filter,
     mut position: Position,
     mut room: usize,
     mut take: impl FnMut(HistoryItem<'_>) -> usize,
-) -> Result<(Position, bool), StoreError> {
+) -> Result<Walked, StoreError> {
+    let mut looked_at = 0;
     for _ in 0..READS {
         match app.manager.history(position, CHANGES.min(room)).await? {
-            History::Changes(changes) if changes.is_empty() => return Ok((position, true)),
+            History::Changes(changes) if changes.is_empty() => {
+                return Ok(Walked { position, is_last: true, looked_at });
+            }
             History::Changes(changes) => {
+                looked_at += changes.len();
                 for committed in changes {
                     position = committed.position;
                     if filter.wants(&app.manager, &committed) {
@@ -104,7 +120,7 @@ async fn walk(
             break;
         }
     }
-    Ok((position, false))
+    Ok(Walked { position, is_last: false, looked_at })
 }
 
 async fn read(
@@ -121,8 +137,8 @@ async fn read(
         });
         if out.len() < PIECE_BYTES { CHANGES } else { 0 }
     };
-    let (position, is_last) = walk(app, filter, after, CHANGES, take).await?;
-    Ok(Piece { events: out.freeze(), position, is_last })
+    let Walked { position, is_last, looked_at } = walk(app, filter, after, CHANGES, take).await?;
+    Ok(Piece { events: out.freeze(), position, is_last, looked_at })
 }
 
 async fn read_page(
@@ -144,6 +160,6 @@ async fn read_page(
             0
         }
     };
-    let (position, is_last) = walk(app, filter, after, most, take).await?;
-    Ok(Page { events, position, reset, is_last })
+    let Walked { position, is_last, looked_at } = walk(app, filter, after, most, take).await?;
+    Ok(Page { events, position, reset, is_last, looked_at })
 }

@@ -30,6 +30,8 @@ const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
 const CHUNK_BYTES: usize = 64 * 1024;
 /// While a subscriber paces its deliveries, the changes are read this often, so that it does not lose its place.
 const PACED_READ: Duration = Duration::from_millis(50);
+/// A page looks at about so many changes at most. The caller pays for more with more calls.
+const MOST_LOOKED_AT: usize = 5_000;
 /// The most events in the answer of one long poll.
 const MAX_POLL: usize = 1000;
 
@@ -177,6 +179,7 @@ impl Reader {
                 _ = self.keep_alive.tick() => return Some(KEEP_ALIVE),
             };
             (self.replay, self.position, self.live) = (None, piece.position, piece.is_last);
+            filter.caller().looked_at(piece.looked_at);
             if !piece.events.is_empty() {
                 self.keep_alive.reset();
                 return Some(piece.events);
@@ -283,7 +286,7 @@ impl Reader {
             return Err(Problem::field("wait_ms", format!("is {wait_ms}; at most {MAX_POLL_MS}")));
         }
         let mut events = Vec::new();
-        let mut reset = self.foreign;
+        let (mut reset, mut looked_at, mut more) = (self.foreign, 0, false);
         let wait = tokio::time::sleep(Duration::from_millis(wait_ms));
         tokio::pin!(wait);
         loop {
@@ -292,21 +295,29 @@ impl Reader {
                 (self.position, reset) = (self.app.manager.latest(), true);
             }
             while events.len() < MAX_POLL && !reset {
+                more = looked_at >= MOST_LOOKED_AT;
+                if more {
+                    break;
+                }
                 let most = MAX_POLL - events.len();
                 let (app, filter) = (self.app.clone(), self.filter.clone());
                 let page = next_page(app, filter, self.position, most).await;
                 let page = page.map_err(|error| Problem::store(&error))?;
                 events.extend(page.events);
                 (self.position, reset) = (page.position, page.reset);
+                looked_at += page.looked_at;
+                self.filter.caller().looked_at(page.looked_at);
+                more = !page.is_last;
                 if page.is_last {
                     break;
                 }
             }
-            if !events.is_empty() || reset || wait_ms == 0 || wait.is_elapsed() {
+            if !events.is_empty() || reset || more || wait_ms == 0 || wait.is_elapsed() {
                 return Ok(EventsPage {
                     events,
                     next: cursor(&self.app.source, self.position),
                     reset,
+                    more: more && !reset,
                 });
             }
             let (app, filter) = (self.app.clone(), self.filter.clone());

@@ -189,6 +189,7 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
         None => app.manager.list(&filter).await,
     };
     let listing = listing.map_err(|error| Problem::call(&error))?;
+    caller.looked_at(listing.looked_at);
     let visible = listing.leases.iter().filter(|(key, _)| caller.reads(key.as_str()));
     let leases = visible.map(|(key, view)| Lease::of(app, key, view)).collect();
     Ok(LeaseList { leases, next: listing.next, previous: listing.previous })
@@ -256,5 +257,6 @@ async fn try_history(request: &HttpRequest, app: &web::Data<App>) -> Result<Leas
     let (of, wanted) = (app.clone(), key.clone());
     let past = app.replays.run(async move { of.manager.past(&wanted, limit).await });
     let past = past.await.map_err(|error| Problem::store(&error))?;
+    Caller::of(request).looked_at(past.looked_at);
     Ok(LeaseHistory::of(app, Lease::of(app, &key, &view), &past))
 }

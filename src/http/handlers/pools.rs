@@ -30,6 +30,7 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         NoQuery {} = query(&request)?;
         let mut pools = app.manager.pools().await.map_err(|error| Problem::call(&error))?;
         let caller = Caller::of(&request);
+        caller.looked_at(pools.iter().map(members).sum());
         pools.retain(|pool| caller.reads_pool(&app, &pool.pool));
         Ok::<_, Problem>(pools)
     };
@@ -56,9 +57,17 @@ pub async fn get(
     path: web::Path<String>,
 ) -> HttpResponse {
     match found(&request, &app, &path).await {
-        Ok(pool) => json(&request, StatusCode::OK, &Pool::of(&app, pool)),
+        Ok(pool) => {
+            Caller::of(&request).looked_at(members(&pool));
+            json(&request, StatusCode::OK, &Pool::of(&app, pool))
+        }
         Err(problem) => problem.respond(&request),
     }
+}
+
+/// The members that are looked at to show a pool.
+fn members(pool: &PoolShown) -> usize {
+    pool.view.as_ref().map_or(0, |view| view.members.len())
 }
 
 /// Get what would be done now for the balance of a pool, without doing it.
@@ -76,6 +85,9 @@ pub async fn plan(
 ) -> HttpResponse {
     match found(&request, &app, &path).await {
         Ok(pool) => {
+            // The plan looks at each key.
+            let keys = pool.view.as_ref().map_or(0, |view| view.keys);
+            Caller::of(&request).looked_at(keys + members(&pool));
             let run = app.manager.plan_of_pool(&path).await;
             json(&request, StatusCode::OK, &PoolPlan::of(&app, pool, run.as_deref()))
         }

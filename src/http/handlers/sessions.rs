@@ -234,7 +234,9 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         let caller = Caller::of(&request);
         let sees = |session: &SessionView| caller.sees(session);
         let page = app.manager.sessions(of.as_ref(), after, limit, sees).await;
-        page.map_err(|error| Problem::call(&error))
+        let (sessions, next, looked_at) = page.map_err(|error| Problem::call(&error))?;
+        caller.looked_at(looked_at);
+        Ok((sessions, next))
     };
     match result.await {
         Ok((sessions, next)) => {

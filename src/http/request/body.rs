@@ -13,7 +13,7 @@ use crate::api::Object;
 use crate::http::{
     answer::Problem,
     app::App,
-    caller::Within,
+    caller::{Caller, Payer, Within},
     door::{self, BODY_TIMEOUT, Budget, Buffer, FREE, Seat},
     peer::Sealed,
 };
@@ -111,6 +111,9 @@ fn read<T: Bounded, R>(
                 seat.refuse(payload);
             }
             let bytes = bytes?;
+            if !Within::is(&request) {
+                Caller::of(&request).sends(bytes.len());
+            }
             if request.extensions().get::<Sealed>().is_some_and(|sealed| !sealed.has(&bytes)) {
                 return Err(Problem::forged_header());
             }
@@ -131,29 +134,38 @@ async fn gather<T: Bounded>(
         return Err(Problem::too_large(T::MOST));
     }
     let Some(first) = chunk(request, payload, length).await? else { return Ok(Bytes::new()) };
-    let left = |read: usize| length.saturating_sub(read);
-    let mut next = chunk(request, payload, left(first.len())).await?;
     if first.len() > T::MOST {
         return Err(Problem::too_large(T::MOST));
     }
-    // A stream has counted its message.
-    if next.is_none() && (first.len() <= FREE || Within::is(request)) {
-        return Ok(first);
+    let left = |read: usize| length.saturating_sub(read);
+    let mut next = None;
+    // A stream has counted its message, which comes in one piece.
+    if first.len() <= FREE || Within::is(request) {
+        next = chunk(request, payload, left(first.len())).await?;
+        if next.is_none() {
+            return Ok(first);
+        }
     }
     let app = request.app_data::<web::Data<App>>();
     let bodies = app.map_or_else(|| Budget::new(2 * T::MOST), |app| app.bodies.clone());
-    let mut buffer = Buffer::new(bodies, T::IS_VITAL);
+    let mut buffer = Buffer::new(bodies, Payer::of_request(request), T::IS_VITAL);
+    // A piece counts before the next one is waited for.
     buffer.add(&first)?;
     drop(first);
-    while let Some(bytes) = next {
+    loop {
+        let Some(bytes) = next else {
+            next = chunk(request, payload, left(buffer.len())).await?;
+            if next.is_none() {
+                return Ok(buffer.freeze());
+            }
+            continue;
+        };
         if buffer.len() + bytes.len() > T::MOST {
             return Err(Problem::too_large(T::MOST));
         }
         buffer.add(&bytes)?;
-        drop(bytes);
-        next = chunk(request, payload, left(buffer.len())).await?;
+        next = None;
     }
-    Ok(buffer.freeze())
 }
 
 /// Reads the next piece of a body, of which `left` bytes are still to come, if that is known.

@@ -1,7 +1,9 @@
 //! Plain heartbeats, which most messages of a stream are. They pass no router and no request of their own.
 //!
-//! Guarantees: a heartbeat that is answered here is read, charged, kept and refused by the same functions as one by
-//! HTTP. Every other one, such as one that the caller has no right to, is made as a call.
+//! Guarantees: a heartbeat that is answered here is read, kept and refused by the same functions as one by HTTP. Every
+//! other one, such as one that the caller has no right to, is made as a call.
+//!
+//! Assumes: the stream has charged it.
 
 use std::rc::Rc;
 
@@ -16,7 +18,7 @@ use super::{
 use crate::{
     access::Verb,
     api::{HeartbeatAnswer, Object},
-    http::{answer::Problem, app::App, request::held},
+    http::{answer::Problem, app::App, caller::Charged, request::held},
     lease::{Heartbeat, LeaseId, Moment},
     manager::{Alive, CallError, HolderError},
 };
@@ -33,16 +35,8 @@ pub struct Plain<'a> {
 }
 
 impl<'a> Plain<'a> {
-    /// Reads a plain heartbeat, and charges its caller; `None` for any other call.
-    ///
-    /// # Errors
-    /// The caller calls more often than it may.
-    pub fn read(
-        calls: &Calls,
-        app: &App,
-        operation: &Operation,
-        call: &Message<'a>,
-    ) -> Option<Result<Self, Problem>> {
+    /// Reads a plain heartbeat; `None` for any other call.
+    pub fn read(calls: &Calls, operation: &Operation, call: &Message<'a>) -> Option<Self> {
         if operation.name != HEARTBEAT || !call.params.is_empty() {
             return None;
         }
@@ -51,8 +45,7 @@ impl<'a> Plain<'a> {
         let caller = &calls.within.caller;
         caller.has(Verb::Hold).ok()?;
         let lease_id = held(caller, key, lease_id).ok()?;
-        let charged = app.door.charge_heartbeats(caller, calls.peer.map(|peer| peer.ip()), 1);
-        Some(charged.map(|()| Self { key, lease_id, body }))
+        Some(Self { key, lease_id, body })
     }
 
     /// The document that tells that the lease was kept.
@@ -67,9 +60,11 @@ impl<'a> Plain<'a> {
         operation: &'static Operation,
         message: &Bytes,
         received: Moment,
+        charged: Charged,
     ) -> Asked {
         Asked {
             id,
+            charged,
             operation,
             received,
             lease_id: self.lease_id,
@@ -87,6 +82,7 @@ fn kept<'a>(key: &'a str, alive: &Alive) -> HeartbeatAnswer<'a> {
 /// A plain heartbeat that the lease's actor answers.
 pub struct Asked {
     id: u64,
+    charged: Charged,
     operation: &'static Operation,
     received: Moment,
     lease_id: LeaseId,
@@ -107,7 +103,9 @@ impl Asked {
             }
             // The call is forwarded as one by HTTP is. This node did nothing.
             Err(HolderError::Call(CallError::Elsewhere(_))) => {
-                calls.make(self.id, self.operation, Parameters::new(), self.body, true).await
+                calls
+                    .make(self.id, self.operation, Parameters::new(), self.body, self.charged)
+                    .await
             }
             Err(error) => Answer::problem(self.id, &Problem::holder(&error, &app, key)),
         }

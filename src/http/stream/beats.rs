@@ -1,6 +1,6 @@
 //! Batches of heartbeats that can be answered at once. They pass no router and no request of their own.
 //!
-//! Guarantees: a batch that is answered here is read, charged, kept and refused by the same functions as one by HTTP.
+//! Guarantees: a batch that is answered here is read, kept and refused by the same functions as one by HTTP.
 //! Every other one, such as one with a lease whose actor must answer, is made as a call, which keeps its leases again.
 
 use actix_web::web;
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     access::Verb,
     api::{Object, Verdict, limits::MAX_BATCH},
-    http::{answer::Problem, app::App, request::held, views::kept},
+    http::{app::App, request::held, views::kept},
     lease::{LeaseId, Moment},
     manager::{Alive, Decided},
 };
@@ -34,16 +34,8 @@ struct Body<'a> {
 pub struct Batch<'a>(Vec<(&'a str, LeaseId)>);
 
 impl<'a> Batch<'a> {
-    /// Reads a batch, and charges its caller; `None` for any other call.
-    ///
-    /// # Errors
-    /// The caller calls more often than it may.
-    pub fn read(
-        calls: &Calls,
-        app: &App,
-        operation: &Operation,
-        call: &Message<'a>,
-    ) -> Option<Result<Self, Problem>> {
+    /// Reads a batch; `None` for any other call.
+    pub fn read(calls: &Calls, operation: &Operation, call: &Message<'a>) -> Option<Self> {
         if operation.name != HEARTBEATS || !call.params.is_empty() {
             return None;
         }
@@ -51,10 +43,12 @@ impl<'a> Batch<'a> {
         let caller = &calls.within.caller;
         caller.has(Verb::Hold).ok().filter(|()| leases.len() <= MAX_BATCH)?;
         let read = |Object(Beat { key, lease_id })| Some((key, held(caller, key, lease_id).ok()?));
-        let leases: Vec<_> = leases.into_iter().map(read).collect::<Option<_>>()?;
-        let peer = calls.peer.map(|peer| peer.ip());
-        let charged = app.door.charge_heartbeats(caller, peer, leases.len());
-        Some(charged.map(|()| Self(leases)))
+        leases.into_iter().map(read).collect::<Option<_>>().map(Self)
+    }
+
+    /// How many leases it is about.
+    pub fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Keeps all leases of the batch. `None`: an actor must be asked about one of them at least.

@@ -21,7 +21,12 @@ use super::{
 };
 use crate::{
     api::Code,
-    http::{answer::Problem, caller::Within, following::Following, forward::HOME},
+    http::{
+        answer::Problem,
+        caller::{Charged, Within},
+        following::Following,
+        forward::HOME,
+    },
 };
 
 /// Serves a request within the process.
@@ -63,16 +68,16 @@ pub struct Calls {
 }
 
 impl Calls {
-    /// Makes a call, and answers it. The caller may be charged for it already.
+    /// Makes a call, and answers it. The stream has charged the caller for it.
     pub async fn make(
         self: Rc<Self>,
         id: u64,
         operation: &'static Operation,
         parameters: Parameters,
         body: Bytes,
-        is_charged: bool,
+        charged: Charged,
     ) -> Answer {
-        let request = match self.request(operation, parameters, body, is_charged) {
+        let request = match self.request(operation, parameters, body, charged) {
             Ok(request) => request,
             Err(problem) => return Answer::problem(id, &problem),
         };
@@ -90,7 +95,7 @@ impl Calls {
         operation: &Operation,
         parameters: Parameters,
         body: Bytes,
-        is_charged: bool,
+        charged: Charged,
     ) -> Result<Request, Problem> {
         let target = operation.target(parameters)?;
         let uri: Uri = target.parse().map_err(|_| {
@@ -102,7 +107,8 @@ impl Calls {
         head.method = operation.method.clone();
         head.uri = uri;
         head.peer_addr = self.peer;
-        request.extensions_mut().insert(Within { is_charged, ..self.within.clone() });
+        let caller = self.within.caller.clone().charged(charged);
+        request.extensions_mut().insert(Within { caller, uid: self.within.uid });
         request.extensions_mut().insert(self.following.clone());
         Ok(request)
     }

@@ -23,8 +23,14 @@ pub enum Ending {
     IdInUse,
     /// A message is too long.
     TooLong,
-    /// Other bodies and messages take all the room that there is.
-    NoRoom,
+    /// Other bodies and messages take all the room that there is, or all that the caller may have.
+    NoRoom(String),
+    /// A message is in more fragments than its length explains.
+    Fragments,
+    /// Pings and pongs come more often than they may.
+    Pings,
+    /// Messages that cannot be read come more often than the caller may call.
+    Misreads,
     /// The principal is no longer who it was.
     Removed(String),
     /// The client sent nothing for too long, not even the answer to a ping.
@@ -57,7 +63,13 @@ impl Ending {
             }
             Self::IdInUse => (CloseCode::Policy, "the id of a call in flight was used again"),
             Self::TooLong => (CloseCode::Size, "a message is too long"),
-            Self::NoRoom => (CloseCode::Again, "other bodies take all bytes of limits.body_bytes"),
+            Self::NoRoom(why) => (CloseCode::Again, why.as_str()),
+            Self::Fragments => (CloseCode::Policy, "a message is in too many fragments"),
+            Self::Pings => (CloseCode::Policy, "more than 10 pings and pongs per second came"),
+            Self::Misreads => (
+                CloseCode::Policy,
+                "messages that cannot be read came beyond the rate of the caller",
+            ),
             Self::Removed(why) => (CloseCode::Policy, why.as_str()),
             Self::Silent => (CloseCode::Policy, "nothing came, not even the answer to a ping"),
             Self::Slow => (CloseCode::Policy, "a message did not come to its end"),
@@ -78,8 +90,11 @@ impl Ending {
             | Self::NotText
             | Self::Unanswerable
             | Self::IdInUse
-            | Self::TooLong => StreamEnd::Refused,
-            Self::NoRoom => StreamEnd::NoRoom,
+            | Self::TooLong
+            | Self::Fragments
+            | Self::Pings
+            | Self::Misreads => StreamEnd::Refused,
+            Self::NoRoom(_) => StreamEnd::NoRoom,
             Self::Removed(_) => StreamEnd::Removed,
             Self::Silent => StreamEnd::Silent,
             Self::Slow => StreamEnd::Slow,
@@ -99,7 +114,10 @@ mod tests {
             Ending::Draining,
             Ending::Unanswerable,
             Ending::IdInUse,
-            Ending::NoRoom,
+            Ending::NoRoom(long.clone()),
+            Ending::Fragments,
+            Ending::Pings,
+            Ending::Misreads,
             Ending::Removed(long),
             Ending::Silent,
             Ending::Slow,

@@ -1,7 +1,9 @@
 //! Reads the frames of a client (RFC 6455).
 //!
 //! Guarantees: a frame that announces more than [`MOST`] bytes is refused before its payload is read. What is buffered
-//! of longer messages counts for the budget of all bodies. Fragments are put together.
+//! of a longer message counts for the budget of all bodies, in blocks, as it comes; what is announced does not. The
+//! reserve is for messages that begin as a heartbeat or a release. Fragments are put together, and a message has no more
+//! of them than its length explains.
 //!
 //! Assumes: no extension was negotiated.
 
@@ -15,11 +17,25 @@ use actix_web::dev::Payload;
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
-use super::ending::Ending;
-use crate::http::door::{Budget, Charged, FREE};
+use super::{
+    ending::Ending,
+    front::{FRONT, Front},
+    operations::named,
+};
+use crate::http::{
+    caller::Payer,
+    door::{Budget, Charged, FREE},
+};
 
 /// The longest message, in bytes: the largest body of a call, and what is around it.
 pub const MOST: usize = 1024 * 1024 + 4096;
+/// The longest payload of a control frame (RFC 6455 §5.5), in bytes.
+const MOST_OF_CONTROL: u64 = 125;
+/// How many bytes of a message are counted at a time.
+const BLOCK: usize = 16 * 1024;
+/// A message may have as many fragments, and one more for each of so many bytes.
+const FRAGMENTS: usize = 64;
+const FRAGMENT_BYTES: usize = 256;
 
 /// What a client sends.
 pub enum Incoming {
@@ -39,28 +55,22 @@ pub struct Frames {
     buffer: BytesMut,
     /// The beginning of a message in several frames.
     begun: Option<Begun>,
-    budget: Arc<Budget>,
-    /// What the frame that is arriving counts for.
-    charged: Option<Charged>,
+    /// What is buffered of the message that is arriving counts for this.
+    charged: Charged,
     /// How many messages were read.
     messages: u64,
 }
 
-/// How many bytes of a message in fragments are counted at a time.
-const BLOCK: usize = 64 * 1024;
-
 #[derive(Default)]
 struct Begun {
     bytes: Vec<u8>,
-    charged: Vec<Charged>,
-    /// How many bytes of the message may be buffered before more must be counted.
-    room: usize,
+    fragments: usize,
 }
 
 /// A message that counts as long as it exists.
 struct Whole<T> {
     bytes: T,
-    _charged: Vec<Charged>,
+    _charged: Charged,
 }
 
 impl<T: AsRef<[u8]>> AsRef<[u8]> for Whole<T> {
@@ -70,15 +80,15 @@ impl<T: AsRef<[u8]>> AsRef<[u8]> for Whole<T> {
 }
 
 impl Frames {
-    /// The frames in what follows the head of a request.
-    pub fn new(payload: Payload, budget: Arc<Budget>) -> Self {
-        let buffer = BytesMut::new();
-        Self { payload, buffer, begun: None, budget, charged: None, messages: 0 }
+    /// The frames in what follows the head of a request, for which this caller pays.
+    pub fn new(payload: Payload, budget: Arc<Budget>, payer: Payer) -> Self {
+        let charged = Charged::new(budget, payer);
+        Self { payload, buffer: BytesMut::new(), begun: None, charged, messages: 0 }
     }
 
     /// The number of the message of which a part has arrived that others have to make room for.
     pub fn unfinished(&self) -> Option<u64> {
-        (self.begun.is_some() || self.charged.is_some()).then_some(self.messages)
+        (self.begun.is_some() || self.charged.bytes() > 0).then_some(self.messages)
     }
 
     /// What the client sent next.
@@ -100,11 +110,12 @@ impl Frames {
     /// The next whole message or control frame in the buffer.
     fn next(&mut self) -> Result<Option<Incoming>, Ending> {
         loop {
-            self.admit()?;
+            if !self.admit()? {
+                return Ok(None);
+            }
             let frame = Parser::parse(&mut self.buffer, true, MOST).map_err(refused)?;
             let Some((is_last, kind, payload)) = frame else { return Ok(None) };
             let payload = payload.map(BytesMut::freeze).unwrap_or_default();
-            let charged = self.charged.take();
             let is_control = matches!(kind, OpCode::Ping | OpCode::Pong | OpCode::Close);
             if is_control && !is_last {
                 return Err(Ending::Broken("a control frame is in fragments"));
@@ -116,19 +127,16 @@ impl Frames {
                 OpCode::Text if self.begun.is_some() => {
                     return Err(Ending::Broken("a message begins within another one"));
                 }
-                OpCode::Text if is_last => Incoming::Message(whole(payload, charged)),
+                OpCode::Text if is_last => Incoming::Message(self.whole(payload)),
                 OpCode::Text => {
                     self.begun = Some(Begun::default());
-                    self.add(&payload, charged)?;
+                    self.add(&payload)?;
                     continue;
                 }
                 OpCode::Continue => {
-                    self.add(&payload, charged)?;
+                    self.add(&payload)?;
                     match self.begun.take_if(|_| is_last) {
-                        Some(Begun { bytes, charged, .. }) => {
-                            let whole = Whole { bytes, _charged: charged };
-                            Incoming::Message(Bytes::from_owner(whole))
-                        }
+                        Some(Begun { bytes, .. }) => Incoming::Message(self.whole(bytes.into())),
                         None => continue,
                     }
                 }
@@ -140,60 +148,111 @@ impl Frames {
         }
     }
 
-    /// Checks the length that the next frame announces, and counts it.
-    fn admit(&mut self) -> Result<(), Ending> {
-        let Some(length) = announced(&self.buffer) else { return Ok(()) };
+    /// Checks the head of the next frame, and counts what is buffered of its message. Returns whether the frame can be
+    /// parsed: it has come whole, or its head is wrong. The parser would reserve the whole length that a head announces.
+    fn admit(&mut self) -> Result<bool, Ending> {
+        let Some(Head { kind, length, begins }) = Head::of(&self.buffer) else { return Ok(false) };
         if length > MOST as u64 {
             return Err(Ending::TooLong);
         }
-        let length = usize::try_from(length).unwrap_or(MOST);
-        if length > FREE && self.charged.is_none() {
-            self.charged = Some(self.charge(length)?);
+        if kind == OpCode::Binary {
+            return Err(Ending::NotText);
         }
-        Ok(())
+        if matches!(kind, OpCode::Ping | OpCode::Pong | OpCode::Close) && length > MOST_OF_CONTROL {
+            return Err(Ending::Broken("a control frame is too long"));
+        }
+        if kind == OpCode::Bad {
+            return Err(Ending::Broken("a frame has an unknown kind"));
+        }
+        let Some(begins) = begins else { return Ok(true) };
+        let length = usize::try_from(length).unwrap_or(MOST);
+        let is_whole = self.buffer.len() >= begins + length;
+        let arrived = length.min(self.buffer.len().saturating_sub(begins));
+        if matches!(kind, OpCode::Text | OpCode::Continue) {
+            self.count(arrived, begins)?;
+        }
+        Ok(is_whole)
     }
 
-    /// A message may be many heartbeats, so it may use the reserve for them.
-    fn charge(&self, length: usize) -> Result<Charged, Ending> {
-        Charged::of(&self.budget, length, true).map_err(|_| Ending::NoRoom)
+    /// Counts what is buffered of a message: what came in earlier frames, and `arrived` bytes of the frame whose payload
+    /// begins at `begins`.
+    fn count(&mut self, arrived: usize, begins: usize) -> Result<(), Ending> {
+        let before = self.begun.as_ref().map_or(0, |begun| begun.bytes.len());
+        let missing = (before + arrived).saturating_sub(FREE + self.charged.bytes());
+        if missing == 0 {
+            return Ok(());
+        }
+        let blocks = missing.next_multiple_of(BLOCK);
+        // Only a look at the message tells whether it may use the reserve.
+        if self.charged.add(blocks, false).is_ok() {
+            return Ok(());
+        }
+        let is_vital = match &self.begun {
+            Some(begun) if !begun.bytes.is_empty() => keeps(&begun.bytes),
+            _ => keeps(&unmasked(&self.buffer, begins)),
+        };
+        let counted = self.charged.add(blocks, is_vital);
+        counted.map_err(|problem| Ending::NoRoom(problem.detail))
     }
 
-    /// Adds a fragment to the message that has begun. Short fragments are counted in blocks, and empty ones cost nothing.
-    fn add(&mut self, fragment: &[u8], charged: Option<Charged>) -> Result<(), Ending> {
-        let Some(mut begun) = self.begun.take() else {
+    /// A message that has come whole, with what it counts for.
+    fn whole(&mut self, bytes: Bytes) -> Bytes {
+        match self.charged.bytes() {
+            0 => bytes,
+            _ => Bytes::from_owner(Whole { bytes, _charged: self.charged.split() }),
+        }
+    }
+
+    /// Adds a fragment to the message that has begun.
+    fn add(&mut self, fragment: &[u8]) -> Result<(), Ending> {
+        let Some(begun) = &mut self.begun else {
             return Err(Ending::Broken("a message goes on that has not begun"));
         };
-        let length = begun.bytes.len() + fragment.len();
-        if length > MOST {
+        if begun.bytes.len() + fragment.len() > MOST {
             return Err(Ending::TooLong);
         }
-        if let Some(charged) = charged {
-            begun.charged.push(charged);
-            begun.room += fragment.len();
-        }
-        while length > FREE + begun.room {
-            begun.charged.push(self.charge(BLOCK)?);
-            begun.room += BLOCK;
-        }
         begun.bytes.extend_from_slice(fragment);
-        self.begun = Some(begun);
+        begun.fragments += 1;
+        if begun.fragments > FRAGMENTS + begun.bytes.len() / FRAGMENT_BYTES {
+            return Err(Ending::Fragments);
+        }
         Ok(())
     }
 }
 
-fn whole(bytes: Bytes, charged: Option<Charged>) -> Bytes {
-    match charged {
-        None => bytes,
-        Some(charged) => Bytes::from_owner(Whole { bytes, _charged: vec![charged] }),
-    }
+/// Whether a message that begins like this keeps or ends leases.
+fn keeps(message: &[u8]) -> bool {
+    let op = Front::of(message).op;
+    op.is_some_and(|op| named(op).is_ok_and(|operation| operation.keeps()))
 }
 
-/// The length of the payload that the head of the next frame announces.
-fn announced(buffer: &[u8]) -> Option<u64> {
-    match buffer.get(1)? & 0x7f {
-        126 => buffer.get(2..4)?.try_into().ok().map(u16::from_be_bytes).map(u64::from),
-        127 => buffer.get(2..10)?.try_into().ok().map(u64::from_be_bytes),
-        short => Some(u64::from(short)),
+/// The first bytes of a payload that begins here.
+fn unmasked(buffer: &[u8], begins: usize) -> Vec<u8> {
+    let (head, payload) = buffer.split_at(begins.min(buffer.len()));
+    let Some(mask) = head.last_chunk::<4>() else { return Vec::new() };
+    payload.iter().take(FRONT).zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask).collect()
+}
+
+/// What the head of a frame says.
+struct Head {
+    kind: OpCode,
+    /// The length of the payload that it announces.
+    length: u64,
+    /// Where the payload begins in the buffer; `None` for a frame without a mask, which no client may send.
+    begins: Option<usize>,
+}
+
+impl Head {
+    /// The head of the next frame, once it has come.
+    fn of(buffer: &[u8]) -> Option<Self> {
+        let second = *buffer.get(1)?;
+        let (length, end) = match second & 0x7f {
+            126 => (u64::from(u16::from_be_bytes(buffer.get(2..4)?.try_into().ok()?)), 4),
+            127 => (u64::from_be_bytes(buffer.get(2..10)?.try_into().ok()?), 10),
+            short => (u64::from(short), 2),
+        };
+        let begins = (second & 0x80 != 0 && buffer[0] & 0x70 == 0).then_some(end + 4);
+        Some(Self { kind: OpCode::from(buffer[0] & 0x0f), length, begins })
     }
 }
 
@@ -214,7 +273,7 @@ mod tests {
     /// What is read of these bytes, and why no more is.
     fn read(bytes: &[u8]) -> (Vec<String>, Option<Ending>) {
         let payload = Payload::from(Bytes::copy_from_slice(bytes));
-        let mut frames = Frames::new(payload, Budget::new(4 << 20));
+        let mut frames = Frames::new(payload, Budget::new(4 << 20), Payer::Local(None));
         let waker = noop_waker();
         let mut context = Context::from_waker(&waker);
         let mut seen = Vec::new();
@@ -260,6 +319,8 @@ mod tests {
         };
         // Two bytes of a head announce a length of 64 bits, which follows.
         let long = [&[0x81, 0xff][..], &(MOST as u64 + 1).to_be_bytes()].concat();
+        // Its payload would not count.
+        let long_ping = [&[0x89, 0xff][..], &(1_u64 << 20).to_be_bytes(), &[0; 100]].concat();
         let cases = [
             (unmasked.to_vec(), Ending::Broken("a frame is not masked")),
             (within.to_vec(), Ending::Broken("a message begins within another one")),
@@ -273,6 +334,9 @@ mod tests {
                 Ending::Broken("a control frame is in fragments"),
             ),
             (long, Ending::TooLong),
+            (long_ping, Ending::Broken("a control frame is too long")),
+            (vec![0x82, 0x81], Ending::NotText),
+            (vec![0x83, 0x80], Ending::Broken("a frame has an unknown kind")),
         ];
         for (sent, expected) in cases {
             assert_eq!(read(&sent), (Vec::new(), Some(expected)));
@@ -287,20 +351,86 @@ mod tests {
         assert_eq!(read(&sent).1, Some(Ending::TooLong));
     }
 
+    /// A message that begins like this, of which so much arrives, in a frame that announces a whole mebibyte.
+    fn arriving(
+        budget: &Arc<Budget>,
+        name: &str,
+        begins: &str,
+        length: usize,
+    ) -> Result<Frames, Ending> {
+        let mut sent = vec![0x81, 0xff];
+        sent.extend((1_u64 << 20).to_be_bytes());
+        let mask = [1, 2, 3, 4];
+        sent.extend(mask);
+        let text = begins.bytes().chain(std::iter::repeat(b' ')).take(length);
+        sent.extend(text.zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+        let payer = Payer::Principal(name.into());
+        let mut frames = Frames::new(Payload::None, budget.clone(), payer);
+        frames.buffer.extend_from_slice(&sent);
+        assert!(frames.next()?.is_none(), "it has not come whole");
+        Ok(frames)
+    }
+
+    #[test]
+    fn a_message_counts_for_what_has_come_of_it_and_not_for_what_it_announces() {
+        let budget = Budget::new(2 << 20);
+        let parked: Vec<_> = (0..1000).map(|_| arriving(&budget, "a", "{", 100)).collect();
+        assert!(parked.iter().all(Result::is_ok));
+        assert_eq!(budget.used(), 0);
+        let capacity = |frames: &Frames| frames.buffer.capacity();
+        assert!(
+            parked.iter().flatten().all(|frames| capacity(frames) < 4096),
+            "nor is it reserved"
+        );
+        let longer = arriving(&budget, "a", "{", 20_000).expect("room");
+        assert_eq!((budget.used(), longer.unfinished()), (BLOCK, Some(0)));
+        drop(longer);
+        assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn the_reserve_is_for_messages_that_begin_as_a_heartbeat_or_a_release() {
+        let budget = Budget::new(4 << 20);
+        let mut parked = Vec::new();
+        for (name, length) in [("a", 500_000), ("b", 500_000), ("a", 20_000), ("b", 20_000)] {
+            while let Ok(frames) = arriving(&budget, name, r#"{"id":1,"op":"acquire","#, length) {
+                parked.push(frames);
+            }
+        }
+        for length in [FREE, 60_000, 200_000] {
+            let refused = arriving(&budget, "c", r#"{"id":1,"op":"acquire","#, length);
+            assert_eq!(refused.is_ok(), length == FREE);
+        }
+        for begins in [r#"{"id":1,"op":"heartbeats","#, r#"{"op":"releases","id":1,"#] {
+            let beats = arriving(&budget, "c", begins, 60_000);
+            assert!(beats.is_ok(), "{begins}");
+        }
+        // Nobody has more than half of it.
+        let beats = || arriving(&budget, "c", r#"{"id":1,"op":"heartbeats","#, 100_000);
+        let taken: Vec<_> = std::iter::from_fn(|| beats().ok()).collect();
+        assert!(taken.len() < 5, "{}", taken.len());
+    }
+
     /// Ten million of them would otherwise cost hundreds of megabytes that nothing counts.
     #[test]
-    fn fragments_are_counted_in_blocks_and_empty_ones_not_at_all() {
+    fn fragments_are_counted_in_blocks_and_have_a_bound() {
         let budget = Budget::new(4 << 20);
-        let mut frames = Frames::new(Payload::None, budget);
-        frames.begun = Some(Begun { bytes: vec![b' '; FREE], ..Begun::default() });
-        for _ in 0..1000 {
-            frames.add(b"", None).unwrap();
+        let payer = Payer::Principal("a".into());
+        let mut sent = frame(&" ".repeat(FREE), OpCode::Text, false);
+        for _ in 0..BLOCK / 1024 + 1 {
+            sent.extend(frame(&" ".repeat(1024), OpCode::Continue, false));
         }
-        assert_eq!(frames.begun.as_ref().map(|begun| begun.charged.len()), Some(0));
-        for _ in 0..BLOCK + 1 {
-            frames.add(b"x", None).unwrap();
+        let mut frames = Frames::new(Payload::None, budget.clone(), payer);
+        frames.buffer = sent;
+        assert!(frames.next().expect("a beginning").is_none());
+        assert_eq!((budget.used(), frames.unfinished()), (2 * BLOCK, Some(0)));
+        for _ in 0..FRAGMENTS {
+            frames.buffer.extend(frame("", OpCode::Continue, false));
         }
-        assert_eq!(frames.begun.as_ref().map(|begun| begun.charged.len()), Some(2));
-        assert_eq!(frames.unfinished(), Some(0));
+        assert!(frames.next().expect("that is not too many").is_none());
+        for _ in 0..3 * FRAGMENTS {
+            frames.buffer.extend(frame("", OpCode::Continue, false));
+        }
+        assert_eq!(frames.next().err(), Some(Ending::Fragments));
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The largest id of a call: every client can count so far exactly.
-const MAX_ID: u64 = (1 << 53) - 1;
+pub const MAX_ID: u64 = (1 << 53) - 1;
 
 /// A call.
 #[derive(Debug, Deserialize)]

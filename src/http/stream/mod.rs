@@ -9,7 +9,8 @@
 //! | `beat.rs`, `beats.rs`, `calls.rs` | plain heartbeats, batches of them; all other calls, which the handlers of HTTP answer |
 //! | `watch.rs`, `notices.rs` | ownership changes; notices as documents |
 //! | `operations.rs` | the operations that a stream takes |
-//! | `message.rs`, `frames.rs` | messages and their envelopes; the frames that arrive |
+//! | `message.rs`, `frames.rs`, `front.rs` | messages and their envelopes; the frames that arrive; the beginning of a message |
+//! | `controls.rs` | how many pings and pongs a client may send |
 //! | `ending.rs` | why a stream ends |
 //!
 //! `http/streams.rs` has the bounds of all streams, and what is counted of them.
@@ -18,8 +19,10 @@ mod beat;
 mod beats;
 mod body;
 mod calls;
+mod controls;
 mod ending;
 mod frames;
+mod front;
 mod message;
 mod notices;
 mod operations;

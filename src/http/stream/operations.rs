@@ -7,7 +7,11 @@ use serde_json::Value;
 
 use crate::{
     api::Code,
-    http::{answer::Problem, caller::keeps, percent::percent_encode},
+    http::{
+        answer::Problem,
+        caller::{Pace, keeps, pace},
+        percent::percent_encode,
+    },
 };
 
 /// An operation of the API document.
@@ -89,6 +93,13 @@ pub fn named(name: &str) -> Result<&'static Operation, Problem> {
             format!("{name:?} is not an operation that a stream takes; see docs/stream.md");
         Problem::of(Code::NoSuchPath, detail)
     })
+}
+
+/// The rate to which a call of this operation is charged. A stream has no probes, so each call costs something, also that
+/// of an operation that there is not.
+pub fn pace_of(name: &str) -> Pace {
+    let found = named(name).ok().and_then(|operation| pace(&operation.method, operation.path));
+    found.unwrap_or(Pace::Other)
 }
 
 impl Operation {
@@ -231,5 +242,11 @@ mod tests {
         let keeping = OPERATIONS.iter().filter(|it| it.keeps()).map(|it| it.name);
         let expected = ["heartbeat", "heartbeats", "heartbeat_session", "release", "releases"];
         assert_eq!(keeping.collect::<Vec<_>>(), expected);
+        let paced = OPERATIONS.iter().map(|it| it.name).filter(|name| pace_of(name) == Pace::Keeps);
+        let expected = [&expected[..], &["close_session"]].concat();
+        assert_eq!(paced.collect::<Vec<_>>(), expected);
+        for name in [WATCH, UNWATCH, CANCEL, "heartbeat_", ""] {
+            assert_eq!(pace_of(name), Pace::Other, "{name}");
+        }
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     http::{
         answer::{Problem, echo_request_id},
         app::App,
-        caller::{Caller, Kind, PeerUid, Within},
+        caller::{Caller, Kind, Payer, PeerUid, Within},
         door::Waiting,
         following::Following,
     },
@@ -60,11 +60,11 @@ pub async fn upgrade(
     place.converse();
     let calls = Calls {
         serve,
-        within: Within { caller: caller.clone(), uid: PeerUid::of(request), is_charged: false },
+        within: Within { caller: caller.clone(), uid: PeerUid::of(request) },
         following: Following(Rc::new(RefCell::new(app.manager.follower()))),
         peer: request.peer_addr(),
     };
-    let frames = Frames::new(payload, app.bodies.clone());
+    let frames = Frames::new(payload, app.bodies.clone(), Payer::of_request(request));
     let talk = Talk::new(app, caller, calls, frames, open, (place, in_use));
     let accepts = ws::hash_key(key.as_bytes());
     let response = HttpResponse::build(StatusCode::SWITCHING_PROTOCOLS)

@@ -51,7 +51,13 @@ impl Problem {
                 let problem = Self::of(Code::Busy, detail).retry(0);
                 Self { title: "The policy of the key has changed", ..problem }
             }
-            CallError::OverLimit { .. } => Self::of(Code::LimitReached, detail).retry(1000),
+            CallError::OverLimit { .. } | CallError::OverWaits { .. } => {
+                Self::of(Code::LimitReached, detail).retry(1000)
+            }
+            CallError::OverNewKeys { after, .. } => {
+                let after = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                Self::of(Code::LimitReached, detail).retry(after.max(1000))
+            }
             CallError::Quarantined(_) => Self::of(Code::RecordQuarantined, detail),
             CallError::Store(error) => Self::store(error),
             CallError::Resting(span) => {

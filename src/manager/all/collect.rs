@@ -20,6 +20,7 @@ use crate::{
         any::{AnyCall, Basis, Serving, Tried},
         availability::Availability,
         error::{AcquireError, CallError, Home},
+        new_keys,
         turnstile::Turn,
         unheard::Unheard,
     },
@@ -218,7 +219,9 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
         let (manager, asked) = (self.call.manager, Asked::from(self.call.received));
         let claim = manager.claim(&self.call.any.owner, key)?;
         let acquire = Acquire { wait_until: None, allow_stale: false, ..self.call.request(key) };
+        let new = manager.new_key(&self.call.any.owner, key).await?;
         let granted = manager.own(key, acquire, asked).await;
+        new_keys::end(new, &granted);
         claim.end(granted.as_ref().ok().map(|grant| grant.view.token));
         if let Err(AcquireError::Refused(why, _)) = &granted
             && matches!(why, Refusal::Held | Refusal::Cooling | Refusal::Fencing)

@@ -10,6 +10,7 @@ use crate::{
         availability::Availability,
         error::{AcquireError, CallError},
         inspect::VIEWS_AT_ONCE,
+        new_keys,
         unheard::Unheard,
     },
 };
@@ -102,7 +103,9 @@ impl AnyCall<'_> {
     ) -> Result<Unheard, AcquireError> {
         let allow_stale = basis == Basis::Memory;
         let choice = places.choose(key);
+        let new = self.manager.new_key(&self.any.owner, key).await?;
         let granted = self.acquire(key, Acquire { allow_stale, ..self.request(key) }).await;
+        new_keys::end(new, &granted);
         choice.end(granted.as_ref().ok().map(|unheard| unheard.grant.view.token));
         granted
     }

@@ -8,7 +8,7 @@ use super::call::AnyCall;
 use crate::{
     actor::{AnyReceiver, AnyWait, Mail, Place, Reply, TracedCall, Vacated},
     lease::{Acquire, Answer, Call, Grant, Key, Moment, Nonce, Request, StoreError},
-    manager::{error::CallError, unheard::Unheard, waiting::Waiting},
+    manager::{error::CallError, new_keys::NewKey, unheard::Unheard, waiting::Waiting},
     telemetry::{AcquireOutcome, PoolMetrics},
 };
 
@@ -33,7 +33,9 @@ impl AnyCall<'_> {
         leave: impl Future<Output = ()>,
     ) -> Result<Option<Unheard>, CallError> {
         let claims = self.manager.claims(&self.any.owner, 1)?;
-        let _places = self.manager.places(keys.len())?;
+        let (allowed, mut new) = self.without_too_new(keys).await?;
+        let keys: &[Key] = allowed.as_deref().unwrap_or(keys);
+        let _places = self.manager.places(&self.any.owner, keys.len())?;
         let traced = TracedCall::here(|| self.manager.now(), Some(&self.any.owner));
         let (wait, AnyReceiver { granted, vacated }) =
             AnyWait::new_traced(self.any.mark.is_some(), traced);
@@ -60,9 +62,38 @@ impl AnyCall<'_> {
         match granted {
             Some((place, Answer::Granted(grant))) => {
                 claims.choose(&keys[place]).end(Some(grant.view.token));
+                if let Some(new) = new.get_mut(place).and_then(Option::take) {
+                    new.keep();
+                }
                 Ok(Some(self.granted(&keys[place], *grant)))
             }
             _ => Ok(None),
+        }
+    }
+
+    /// The keys at which the caller may wait, and those of them that are new, if its principal has a limit for new keys:
+    /// a queue grants a key that nobody has at once. Those beyond the limit are left out.
+    async fn without_too_new(
+        &self,
+        keys: &[Key],
+    ) -> Result<(Option<Vec<Key>>, Vec<Option<NewKey<'_>>>), CallError> {
+        if !self.manager.limits_new_keys(&self.any.owner) {
+            return Ok((None, Vec::new()));
+        }
+        let (mut allowed, mut new, mut refused) = (Vec::new(), Vec::new(), None);
+        for key in keys {
+            match self.manager.new_key(&self.any.owner, key).await {
+                Ok(counted) => {
+                    allowed.push(key.clone());
+                    new.push(counted);
+                }
+                Err(error @ CallError::OverNewKeys { .. }) => refused = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match refused {
+            Some(error) if allowed.is_empty() => Err(error),
+            _ => Ok((Some(allowed), new)),
         }
     }
 

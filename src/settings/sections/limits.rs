@@ -27,8 +27,8 @@ section! {
         /// Maximum number of callers that wait in the queue of one key.
         waiters_per_key: usize = 10_000, in 1..=1_000_000;
         /// Maximum number of places in the queues of all keys: one for each key that a caller waits for. A place takes
-        /// about 400 bytes. A caller that needs more gets a 429 and can retry. This is one limit for all callers: one
-        /// that waits for very many keys can leave none to the others.
+        /// about 400 bytes. A caller that needs more gets a 429 and can retry. One principal of the access file has at
+        /// most half of them.
         waiting_places: usize = 200_000, in 1..=100_000_000;
         /// Maximum number of connections per client address (for IPv6, per /64 network). More are closed at once. 0: no
         /// limit. All callers behind one proxy share it.
@@ -38,8 +38,8 @@ section! {
         /// Retry-After. Probes cost nothing. Principals have limits of their own in the access file. 0: no limit.
         rate_per_address: u32 = 0, in 0..=1_000_000;
         /// Maximum memory for the request bodies that are being read or processed. The first 8 KiB of each body do not
-        /// count, and heartbeats and releases have an additional eighth. A caller that needs more gets a 503
-        /// too-many-bodies and can retry.
+        /// count, and heartbeats and releases have an additional eighth. One principal, or one address of callers without
+        /// a principal, has at most half of both. A caller that needs more gets a 503 too-many-bodies and can retry.
         body_bytes: ByteSize = ByteSize::mib(64), in ByteSize::mib(2)..=ByteSize::mib(1 << 20);
         /// How late an HTTP worker thread may run, all the time, before it sheds load: it refuses new acquires, new
         /// sessions, lists and event streams with a 503 overloaded and a Retry-After, until it has caught up. It always

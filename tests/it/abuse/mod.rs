@@ -18,6 +18,7 @@
 mod attempts;
 mod embedded;
 mod idle;
+mod isolated;
 mod line;
 mod overload;
 mod pages;

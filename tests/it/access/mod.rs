@@ -5,6 +5,8 @@ pub mod cast;
 mod cells;
 mod cluster;
 mod commands;
+pub mod costs;
+pub mod isolation;
 mod jwt;
 mod leaks;
 mod limits;

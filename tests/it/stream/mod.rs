@@ -11,5 +11,6 @@ mod documents;
 mod ends;
 mod nodes;
 mod notices;
-mod rights;
+pub mod rates;
+pub mod rights;
 mod watch;

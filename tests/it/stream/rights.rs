@@ -7,7 +7,7 @@ use crate::{
     support::harness::{Grant, Server, Talk, eventually},
 };
 
-async fn open(guarded: &Guarded, token: &str) -> Talk {
+pub async fn open(guarded: &Guarded, token: &str) -> Talk {
     let shown = format!("Bearer {token}");
     let opened = Talk::open_with(guarded.server.addr, &[("Authorization", &shown)]).await;
     opened.unwrap_or_else(|reply| panic!("{}", reply.text()))

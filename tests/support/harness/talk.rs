@@ -75,6 +75,17 @@ impl Talk {
         self.socket.send(message).await.expect("the stream is open");
     }
 
+    /// Sends a message, if the stream is still open.
+    ///
+    /// # Errors
+    /// It is not.
+    pub async fn try_send(
+        &mut self,
+        message: Message,
+    ) -> Result<(), tokio_tungstenite::tungstenite::Error> {
+        self.socket.send(message).await
+    }
+
     /// Begins a call with a body. Returns its id.
     pub async fn begin(&mut self, op: &str, body: &Value) -> u64 {
         self.begin_with(op, &Value::Null, body).await

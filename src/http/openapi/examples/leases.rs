@@ -139,7 +139,8 @@ fn ends() -> Vec<Call> {
         events: vec![released.clone(), granted.clone()],
         complete: true,
     };
-    let page = EventsPage { events: vec![granted, released], next: cursor(414), reset: false };
+    let next = cursor(414);
+    let page = EventsPage { events: vec![granted, released], next, reset: false, more: false };
     let offered = Lease {
         state: "offered",
         expires_in_ms: Some(60_000),

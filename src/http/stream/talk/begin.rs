@@ -8,6 +8,7 @@ use crate::{
     api,
     http::{
         answer::Problem,
+        caller::Charged,
         events::Filter,
         request::parse_query,
         stream::{
@@ -23,11 +24,12 @@ use crate::{
 };
 
 impl Talk {
-    /// Begins a call. Returns its answer, and whether others depend on it; `None` if it is answered.
+    /// Begins a call that is charged. Returns its answer, and whether others depend on it; `None` if it is answered.
     pub(super) fn begin(
         &mut self,
         call: &Message<'_>,
         message: &Bytes,
+        charged: Charged,
     ) -> Result<Option<(LocalBoxFuture<'static, Answer>, bool)>, Problem> {
         if call.op == UNWATCH {
             takes_only(call, &[])?;
@@ -47,14 +49,14 @@ impl Talk {
         if !keeps && self.others >= self.open.calls() {
             return Err(Problem::too_many_calls(self.open.calls()));
         }
-        if let Some(beat) = Plain::read(&self.calls, &self.app, operation, call) {
-            let later = self.beat(call.id, operation, &beat?, message);
+        if let Some(beat) = Plain::read(&self.calls, operation, call) {
+            let later = self.beat(call.id, operation, &beat, message, charged);
             return Ok(later.map(|answer| (answer, keeps)));
         }
-        let batch = Batch::read(&self.calls, &self.app, operation, call).transpose()?;
-        if let Some(batch) = &batch {
+        if let Some(batch) = Batch::read(&self.calls, operation, call) {
             let reading = self.reading();
             if let Some(kept) = batch.keep(&self.calls, &self.app, reading) {
+                self.caller.clone().charged(charged).is_about(batch.len());
                 self.outgoing.verdicts(call.id, batch.verdicts(&kept));
                 return Ok(None);
             }
@@ -67,7 +69,7 @@ impl Talk {
             call.body.map_or_else(Bytes::new, |body| message.slice_ref(body.get().as_bytes()));
         let parameters = call.params.clone();
         let calls = self.calls.clone();
-        let answer = calls.make(call.id, operation, parameters, body, batch.is_some());
+        let answer = calls.make(call.id, operation, parameters, body, charged);
         Ok(Some((answer.boxed_local(), keeps)))
     }
 
@@ -78,6 +80,7 @@ impl Talk {
         operation: &'static Operation,
         beat: &Plain<'_>,
         message: &Bytes,
+        charged: Charged,
     ) -> Option<LocalBoxFuture<'static, Answer>> {
         let (received, decided) = self.reading();
         let manager = &self.app.manager;
@@ -89,7 +92,7 @@ impl Talk {
                 None
             }
             None => {
-                let asked = beat.asked(id, operation, message, received);
+                let asked = beat.asked(id, operation, message, received, charged);
                 Some(asked.answer(self.calls.clone(), self.app.clone()).boxed_local())
             }
         }

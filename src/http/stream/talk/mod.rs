@@ -2,7 +2,8 @@
 //!
 //! Guarantees: all that can be answered when the client's frames are read goes out in one write. A call is judged when
 //! it is read, and no call of a principal that is no longer who it was. What a client that does not read costs is
-//! bounded: while its answers wait to be written, none of its calls is read, and none that waits goes on.
+//! bounded: while its answers wait to be written, none of its calls is read, and none that waits goes on. Each message is
+//! charged before it is parsed. What a client sends beyond its rate is refused, at a bounded pace.
 //!
 //! Does not guarantee: an order of the answers.
 //!
@@ -26,19 +27,23 @@ use tokio::time::{Interval, MissedTickBehavior};
 
 use super::{
     calls::Calls,
+    controls::Controls,
     ending::Ending,
     frames::{Frames, Incoming, MOST},
+    front::{FRONT, Front},
     message::{Answer, Outgoing, read},
     notices::notice,
+    operations::pace_of,
     watch::Watch,
 };
 use crate::{
+    access::Broken,
     api::Hello,
     clock::HashMap,
     http::{
         answer::Problem,
         app::App,
-        caller::{Caller, InUse},
+        caller::{Caller, Charged, InUse, Pace},
         door::Waiting,
         streams::Open,
     },
@@ -85,6 +90,10 @@ pub struct Talk {
     unanswered: u32,
     /// A message that has not come to its end, and how many pings were sent since.
     unfinished: Option<(u64, u32)>,
+    /// The pings and pongs of the client.
+    controls: Controls,
+    /// Until it is over, nothing is read: the client sends too much beyond its rate.
+    pause: Option<LocalBoxFuture<'static, ()>>,
     open: Open,
     _kept: (Waiting, InUse),
 }
@@ -137,6 +146,8 @@ impl Talk {
             pings,
             unanswered: 0,
             unfinished: None,
+            controls: Controls::default(),
+            pause: None,
             open,
             _kept: kept,
         }
@@ -207,12 +218,21 @@ impl Talk {
             if self.outgoing.len() >= CHUNK || self.is_full() {
                 return Ok(());
             }
+            if let Some(pause) = &mut self.pause {
+                if pause.poll_unpin(context).is_pending() {
+                    return Ok(());
+                }
+                self.pause = None;
+            }
             let Poll::Ready(incoming) = self.frames.poll(context) else { return Ok(()) };
             self.unanswered = 0;
             match incoming? {
                 Incoming::Message(message) => self.read(&message, context)?,
-                Incoming::Ping(payload) => self.outgoing.pong(&payload),
-                Incoming::Pong => {}
+                Incoming::Ping(payload) => {
+                    self.controls.hear(self.app.manager.now())?;
+                    self.outgoing.pong(&payload);
+                }
+                Incoming::Pong => self.controls.hear(self.app.manager.now())?,
                 Incoming::Close => return Err(Ending::Closed),
                 Incoming::Gone => return Err(Ending::Gone),
             }
@@ -227,11 +247,27 @@ impl Talk {
         self.in_flight.len() >= 2 * self.open.calls()
     }
 
+    /// Reads a message. It is charged before it is parsed, and by what is parsed if its front does not name the call.
     fn read(&mut self, message: &Bytes, context: &mut Context<'_>) -> Result<(), Ending> {
         self.open.count_call();
+        let front = Front::of(message).call();
+        let charged = front.map(|(_, op)| self.charge(pace_of(op), message));
+        if !matches!(charged, Some(Ok(_))) {
+            self.slow_down(message);
+        }
+        if let (Some(Err(problem)), Some((id, _))) = (&charged, front)
+            && message.len() > FRONT
+        {
+            // It is not parsed, so it is not known whether it could be read.
+            self.check(id)?;
+            self.outgoing.answer(&Answer::problem(id, problem));
+            return Ok(());
+        }
         let call = match read(message) {
             Ok(call) => call,
             Err(Ok((id, problem))) => {
+                let charged = charged.unwrap_or_else(|| self.charge(Pace::Other, message));
+                charged.map_err(|_| Ending::Misreads)?;
                 self.check(id)?;
                 self.outgoing.answer(&Answer::problem(id, &problem));
                 return Ok(());
@@ -239,12 +275,29 @@ impl Talk {
             Err(Err(ending)) => return Err(ending),
         };
         self.check(call.id)?;
-        match self.begin(&call, message) {
+        let charged = charged.unwrap_or_else(|| self.charge(pace_of(&call.op), message));
+        match charged.and_then(|charged| self.begin(&call, message, charged)) {
             Ok(Some((future, keeps))) => self.start(call.id, future, keeps, context),
             Ok(None) => {}
             Err(problem) => self.outgoing.answer(&Answer::problem(call.id, &problem)),
         }
         Ok(())
+    }
+
+    /// Charges a message.
+    fn charge(&self, pace: Pace, message: &Bytes) -> Result<Charged, Problem> {
+        let peer = self.calls.peer.map(|peer| peer.ip());
+        if Broken::FreeMessages.is_active() {
+            return Ok(None);
+        }
+        self.app.door.gatekeeper().charge_message(&self.caller, peer, pace, message.len())
+    }
+
+    /// Reads no more for a while if the caller has sent too much beyond its rate.
+    fn slow_down(&mut self, message: &Bytes) {
+        let peer = self.calls.peer.map(|peer| peer.ip());
+        let pause = self.app.door.gatekeeper().pause_after(&self.caller, peer, message.len());
+        self.pause = pause.map(|pause| tokio::time::sleep(pause).boxed_local());
     }
 
     /// An answer under an id that two calls have could be that of either.
