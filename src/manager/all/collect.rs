@@ -32,6 +32,8 @@ const SETTLING: Duration = Duration::from_secs(10);
 /// A call while its parts are taken.
 pub(super) struct Collector<'a, T> {
     pub(super) call: AnyCall<'a>,
+    /// The same call for its permits. A permit may become a key of its own while the call takes it.
+    permits: AnyCall<'a>,
     /// What it asks for.
     pub(super) all: &'a AcquireAll,
     /// The parts of the call under the policies that it knows. They are replaced while it takes them.
@@ -93,7 +95,8 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
         let serving = call.begin()?.map(Arc::new);
         let (lost, taken) = (watch::Sender::new(false), Mutex::default());
         let parts = Mutex::new(parts.into());
-        Ok(Self { call, all, parts, turn, serving, lost, taken })
+        let permits = call.for_permits();
+        Ok(Self { call, permits, all, parts, turn, serving, lost, taken })
     }
 
     /// Takes all parts, or gives back what it has. May be called again when the policies have changed since.
@@ -226,7 +229,7 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
         if let Err(AcquireError::Refused(why, _)) = &granted
             && matches!(why, Refusal::Held | Refusal::Cooling | Refusal::Fencing)
         {
-            match self.wait_for(std::slice::from_ref(key)).await? {
+            match self.wait_for(&self.call, std::slice::from_ref(key)).await? {
                 Waited::Granted(grant) => {
                     self.has(*grant);
                     return Ok(());
@@ -245,7 +248,7 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
         let has = self.has_of(part);
         let others: Vec<Key> =
             part.permits.iter().filter(|key| !has.contains(key)).cloned().collect();
-        let Some(served) = self.call.granted_before(&others).await? else {
+        let Some(served) = self.permits.granted_before(&others).await? else {
             return Ok(());
         };
         served.grants.into_iter().for_each(|grant| self.has(grant));
@@ -282,12 +285,13 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
             // A call that waits for one permit is granted whichever is free when it takes its places.
             let first =
                 if part.count == 1 && self.call.wait_until.is_some() { 1 } else { order.len() };
-            let Tried { grants, failure, .. } = self.call.try_all(&order[..first], missing).await?;
+            let Tried { grants, failure, .. } =
+                self.permits.try_all(&order[..first], missing).await?;
             if !grants.is_empty() {
                 grants.into_iter().for_each(|grant| self.has(grant));
                 continue;
             }
-            match self.wait_for(&order).await? {
+            match self.wait_for(&self.permits, &order).await? {
                 Waited::Granted(grant) => self.has(*grant),
                 Waited::Changed => return Ok(()),
                 Waited::Over if !self.is_current() => return Ok(()),
@@ -302,7 +306,7 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
     }
 
     /// Waits for one of these permits: in the queues of all of them here, and in that of one at its home node.
-    async fn wait_for(&self, permits: &[Key]) -> Result<Waited, AcquireError> {
+    async fn wait_for(&self, call: &AnyCall<'_>, permits: &[Key]) -> Result<Waited, AcquireError> {
         let Some(until) = self.call.wait_until else { return Ok(Waited::Over) };
         let coordinator = &self.call.manager.coordinator;
         loop {
@@ -315,14 +319,14 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
                     key = self.turn_elsewhere(permits) => drop(turn.set(key)),
                 }
             };
-            if let Some(granted) = self.call.park(permits, until, leave).await? {
+            if let Some(granted) = call.park(permits, until, leave).await? {
                 return Ok(Waited::Granted(Box::new(granted)));
             }
             if changed.get() || coordinator.policy_version() != version {
                 return Ok(Waited::Changed);
             }
             let Some(key) = turn.into_inner() else { return Ok(Waited::Over) };
-            let mut tried = self.call.try_each(&[key], 1, Basis::Store).await?;
+            let mut tried = call.try_each(&[key], 1, Basis::Store).await?;
             if let Some(granted) = tried.grants.pop() {
                 return Ok(Waited::Granted(Box::new(granted)));
             }

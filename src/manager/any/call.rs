@@ -27,6 +27,8 @@ pub(in crate::manager) struct AnyCall<'a> {
     pub value: Option<&'a str>,
     /// For how long from its grant nobody else is granted each key, in milliseconds.
     pub min_hold_ms: u64,
+    /// The keys must be permits when they are granted.
+    pub permit: bool,
     /// The pool that the keys must belong to when they are granted.
     pub pool: Option<Arc<str>>,
     /// The call takes keys back that its owner held last, or still holds.
@@ -58,6 +60,7 @@ impl<'a> AnyCall<'a> {
             received,
             value: None,
             min_hold_ms: 0,
+            permit: false,
             pool: any.candidates.pool().map(Into::into),
             reclaims: false,
         }
@@ -78,6 +81,11 @@ impl<'a> AnyCall<'a> {
         Self { pool: Some(pool), ..*self }
     }
 
+    /// The same call, for permits.
+    pub fn for_permits(&self) -> Self {
+        Self { permit: true, pool: self.pool.clone(), ..*self }
+    }
+
     /// The request for one of the keys.
     pub fn request(&self, key: &Key) -> Acquire {
         Acquire {
@@ -87,7 +95,7 @@ impl<'a> AnyCall<'a> {
             mark: self.any.mark,
             session_ref: self.session_ref,
             reclaim: self.reclaims,
-            permit: self.manager.has_permits(key),
+            permit: self.permit || self.manager.has_permits(key),
             pool: self.pool.clone(),
             ..self.manager.request(&self.any.owner, self.ttl_ms)
         }
