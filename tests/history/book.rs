@@ -50,6 +50,7 @@ pub(super) fn key_of(event: &Event) -> Option<&str> {
         | Event::Shut { key, .. }
         | Event::Cut { key, .. }
         | Event::Committed { key, .. }
+        | Event::All { key, .. }
         | Event::Heard { key, .. }
         | Event::Fenced { key, .. }
         | Event::Tried { key, .. }

@@ -122,6 +122,10 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         sent: Option<u64>,
     },
+    /// From now on a node grants the keys with this prefix by this number of permits.
+    InForce { node: String, prefix: String, permits: u32 },
+    /// A node answers a call for all permits of a key with this many leases.
+    All { node: String, key: String, leases: u32 },
     /// A session's tombstone became durable.
     Tombstone { session: String },
     /// What operators ordered for the pool became durable, as the value of its record.

@@ -40,6 +40,7 @@ mod fences;
 mod fortunes;
 mod log;
 mod notes;
+mod permits;
 mod programs;
 mod promises;
 mod restarts;
@@ -68,10 +69,10 @@ use book::Book;
 use story::Story;
 
 /// What is checked, by the names that violations have. `counter`: the protected counter takes no write under a
-/// lower token than it took before. `told`: no lease lasts that its owner was not told of. `log`: the history itself
-/// makes sense.
-pub const INVARIANTS: [&str; 12] =
-    ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "R10", "counter", "told", "log"];
+/// lower token than it took before. `told`: no lease lasts that its owner was not told of. `permits`: a key is granted
+/// only as the number of permits that is in force names it. `log`: the history itself makes sense.
+pub const INVARIANTS: [&str; 13] =
+    ["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "R10", "counter", "told", "permits", "log"];
 
 /// Violations that are told in full: of one invariant on one key, and in all.
 const TOLD_PER_KEY: usize = 3;
@@ -202,6 +203,7 @@ pub fn check_within(lines: &[Line], limits: &Limits) -> Report {
     let mut counts = Counts::of(&book);
     book.complain(&mut found);
     let asked = untold::Asked::of(&book);
+    let numbers = permits::Numbers::of(&book);
     for (key, of_key) in &book.keys {
         let story = Story::new(&book, key, of_key);
         counts.add(&book, &story);
@@ -215,6 +217,7 @@ pub fn check_within(lines: &[Line], limits: &Limits) -> Report {
         restarts::check(&book, &story, &mut found);
         programs::check(&book, &story, &mut found);
         untold::check(&book, &story, &asked, &mut found);
+        permits::check(&book, &story, &numbers, &mut found);
         calm::check_key(&book, &story, limits, &mut found);
     }
     durable::check_sessions(&book, &mut found);

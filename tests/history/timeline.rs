@@ -133,6 +133,10 @@ fn what(book: &Book<'_>, event: &Event) -> String {
             let under = under(session.as_ref());
             format!("store: {seq}. {kind}, token {token} of {owner}{under}{fences}")
         }
+        Event::InForce { node, prefix, permits } => {
+            format!("{node} grants the keys under {prefix} by {permits} permits")
+        }
+        Event::All { node, leases, .. } => format!("{node} gives all permits: {leases}"),
         Event::Heard { subscriber, seq, kind, token, .. } => {
             format!("{subscriber} hears {seq}. {kind}, token {token}")
         }

@@ -5,18 +5,19 @@ use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::Arc, time::Duratio
 
 use tenure::{
     clock::Chance,
-    lease::{Key, Moment},
+    lease::{Grant, Key, Moment, Named, permit_of},
     manager::{
         AcquireAll, AcquireAny, AcquireError, AcquireOne, Asked, CallError, Home, Manager,
-        SessionError,
+        SessionError, Take,
     },
 };
 
 use super::{
     ask::{Ask, Got, Problem},
     dice::Dice,
+    history::{Event, Log},
     net::{Net, Parcel, Place, Unheard, Way},
-    time::ms,
+    time::{ms, now},
 };
 
 /// How long another node may take to answer.
@@ -33,6 +34,7 @@ pub struct Door {
     /// Heartbeats whose thread is stopped, in thousandths, and for how many milliseconds at most.
     pub stops: (u64, u64),
     pub chance: RefCell<Chance>,
+    pub log: Log,
 }
 
 /// Where a node is reached.
@@ -55,13 +57,22 @@ impl Door {
     async fn answer(&self, ask: &Ask, way: Way) -> Got {
         let forwarded = way != Way::Direct;
         match ask {
-            Ask::Acquire(one) => self.acquire(ask, one, way).await,
+            Ask::Acquire(one) => {
+                let permits = matches!(self.manager.named(one.key.as_str()), Named::Permits(_));
+                if permits && !matches!(way, Way::Place(_)) {
+                    self.permit(one, forwarded, self.manager.now()).await
+                } else {
+                    self.acquire(ask, one, way).await
+                }
+            }
             Ask::Any(any) => {
                 let received = self.manager.now();
                 self.any(any, forwarded, received).await.unwrap_or_else(|problem| problem.got)
             }
             Ask::All(all) => {
-                self.all(ask, all, forwarded).await.unwrap_or_else(|problem| problem.got)
+                let received = self.manager.now();
+                let got = self.all(ask, all, forwarded, received).await;
+                got.unwrap_or_else(|problem| problem.got)
             }
             Ask::Holder(_) | Ask::DrainOwner(_) | Ask::Open(..) | Ask::Part(_) => {
                 let received = self.manager.now();
@@ -118,8 +129,11 @@ impl Door {
         let received = self.manager.now() - waited;
         let mut asked = Asked::from(received);
         if matches!(way, Way::Place(_)) {
-            let taken = self.manager.take_place(one, asked).await.map_err(Problem::from);
-            return match taken {
+            let taken = self.manager.take_place(one, asked).await;
+            if matches!(taken, Err(AcquireError::Call(CallError::PolicyChanged))) {
+                return Got::Moved;
+            }
+            return match taken.map_err(Problem::from) {
                 Ok(()) => Got::Turn,
                 Err(problem) if problem.home.is_some() => Got::Moved,
                 Err(problem) => problem.got,
@@ -129,6 +143,9 @@ impl Door {
         loop {
             let error = match self.manager.acquire(one, asked).await {
                 Ok(grant) => return Got::Grants(vec![(one.key.clone(), grant)]),
+                Err(AcquireError::Call(CallError::PolicyChanged)) => {
+                    return self.permit(one, way != Way::Direct, received).await;
+                }
                 Err(error) => error,
             };
             let by_lease = matches!(error, AcquireError::Call(CallError::Elsewhere(_)));
@@ -230,8 +247,23 @@ impl Door {
         Ok(Got::Grants(grants))
     }
 
-    async fn all(&self, ask: &Ask, all: &AcquireAll, forwarded: bool) -> Result<Got, Problem> {
-        let received = self.manager.now();
+    /// One of the permits of a key.
+    async fn permit(&self, one: &AcquireOne, forwarded: bool, received: Moment) -> Got {
+        let all = match AcquireAll::permit(one) {
+            Ok(all) => all,
+            Err(invalid) => return Problem::from(CallError::Invalid(invalid)).got,
+        };
+        let got = self.all(&Ask::All(all.clone()), &all, forwarded, received).await;
+        got.unwrap_or_else(|problem| problem.got)
+    }
+
+    async fn all(
+        &self,
+        ask: &Ask,
+        all: &AcquireAll,
+        forwarded: bool,
+        received: Moment,
+    ) -> Result<Got, Problem> {
         if let Some((id, _)) = all.mark
             && !forwarded
             && !self.manager.is_draining()
@@ -240,7 +272,22 @@ impl Door {
             let unreachable = || Got::Later("that node cannot be reached".to_owned());
             return Ok(self.relay(&server, ask).await.unwrap_or_else(unreachable));
         }
-        ask.act(&self.manager, received.into()).await
+        let got = ask.act(&self.manager, received.into()).await?;
+        if let Got::Grants(grants) = &got {
+            let whole = all.keys.iter().filter(|wanted| wanted.take == Take::All);
+            whole.for_each(|wanted| self.gives_all(wanted.key.as_str(), grants));
+        }
+        Ok(got)
+    }
+
+    fn gives_all(&self, key: &str, grants: &[(Key, Grant)]) {
+        let of_key = |(granted, _): &&(Key, Grant)| {
+            granted.as_str() == key
+                || permit_of(granted.as_str()).is_some_and(|(name, _)| name == key)
+        };
+        let leases = u32::try_from(grants.iter().filter(of_key).count()).unwrap_or(u32::MAX);
+        let (node, key) = (format!("n{}", self.node), key.to_owned());
+        self.log.push(now(), Event::All { node, key, leases });
     }
 
     /// Adds what other nodes answer for of a repeated call's grants: all of it, or the caller is to come again.

@@ -31,6 +31,7 @@ use super::{
     history::{Event, Log, Sight},
     memories::{self, Memories},
     net::Net,
+    plan::SHARED,
     plugin::SimPlugin,
     signal::Signal,
     store::Server,
@@ -70,6 +71,8 @@ pub struct Host {
     site: Rc<Site>,
     process: RefCell<Option<Rc<Process>>>,
     starts: Cell<u64>,
+    /// What its settings say.
+    policies: Rc<RefCell<Arc<Policies>>>,
 }
 
 struct Process {
@@ -106,7 +109,8 @@ impl Process {
 impl Host {
     pub fn new(number: usize, clock: SimClock, site: Rc<Site>) -> Self {
         let clock = Arc::new(clock);
-        Self { number, clock, site, process: RefCell::default(), starts: Cell::new(0) }
+        let policies = Rc::new(RefCell::new(site.policies.clone()));
+        Self { number, clock, site, process: RefCell::default(), starts: Cell::new(0), policies }
     }
 
     pub fn is_up(&self) -> bool {
@@ -132,6 +136,7 @@ impl Host {
             start: self.starts.get(),
             clock: self.clock.clone(),
             site: self.site.clone(),
+            policies: self.policies.clone(),
             process: Rc::downgrade(&process),
         };
         local.spawn_local(life.live());
@@ -180,6 +185,22 @@ impl Host {
             }
         }
         self.crash();
+    }
+
+    /// Its settings change, and its process reads them again.
+    pub fn reload(&self, policies: Arc<Policies>) {
+        *self.policies.borrow_mut() = policies;
+        let process = self.process.borrow();
+        let Some(process) = &*process else { return };
+        // One that is opening its store reads them then.
+        let Some(manager) = process.manager.borrow().clone() else { return };
+        let (site, number, policies) = (self.site.clone(), self.number, self.policies.clone());
+        if let Some(local) = &*process.local.borrow() {
+            local.spawn_local(async move {
+                let policies = policies.borrow().clone();
+                apply(&site, number, &manager, policies);
+            });
+        }
     }
 
     /// Members of the pool that this node knows of and whose session is over, a while after that.
@@ -261,6 +282,7 @@ struct Life {
     start: u64,
     clock: Arc<SimClock>,
     site: Rc<Site>,
+    policies: Rc<RefCell<Arc<Policies>>>,
     process: std::rc::Weak<Process>,
 }
 
@@ -272,6 +294,8 @@ impl Life {
                 Err(()) => sleep(ms(200)).await,
             }
         };
+        let policies = self.policies.borrow().clone();
+        apply(&self.site, self.number, &manager, policies);
         self.observe(&manager);
         self.subscribe(&manager);
         let Some(process) = self.process.upgrade() else { return };
@@ -283,7 +307,8 @@ impl Life {
         net.listen(self.number, Some(inbox));
         let chance = RefCell::new(Chance::of(self.seed(), "door"));
         let stops = self.site.stops;
-        let door = Rc::new(Door { manager, net, node: self.number, stops, chance });
+        let log = self.site.log.clone();
+        let door = Rc::new(Door { manager, net, node: self.number, stops, chance, log });
         while let Some(parcel) = parcels.recv().await {
             spawn_local(door.clone().serve(parcel));
         }
@@ -328,7 +353,7 @@ impl Life {
                 min_age: site.min_age,
                 ..Limits::default()
             },
-            policies: site.policies.clone(),
+            policies: self.policies.borrow().clone(),
             plugins,
             subscriptions: Vec::new(),
             calls: CallLimits {
@@ -387,6 +412,16 @@ impl Life {
             }
         });
     }
+}
+
+/// A node grants by these policies from now on.
+fn apply(site: &Site, number: usize, manager: &Manager, policies: Arc<Policies>) {
+    let permits = policies.of(SHARED).permits;
+    if !Arc::ptr_eq(&manager.coordinator().node_context().policies, &policies) {
+        manager.coordinator().set_policies(policies);
+    }
+    let (node, prefix) = (format!("n{number}"), SHARED.to_owned());
+    site.log.push(now(), Event::InForce { node, prefix, permits });
 }
 
 /// Members that are over at every look of a while.

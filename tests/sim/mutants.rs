@@ -89,6 +89,7 @@ pub fn fits(mutant: Mutant, plan: &Plan) -> bool {
         Mutant::LockDelaySkipped => keys("d/"),
         Mutant::MinimumHoldCut => keys(HELD_LONG),
         Mutant::OrderUnstored => plan.pool,
+        Mutant::FormerPolicyObeyed | Mutant::FormerNumberAnswered => !plan.reloads.is_empty(),
         Mutant::PartOfAListKept | Mutant::RefusedListRepeated | Mutant::RepeatGivenBack => {
             plan.alls > 0
         }
@@ -144,6 +145,11 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
                 plan.ttls = vec![1_500];
                 plan.shape.roundabout = ms(1_800);
             }
+        }
+        // Many calls that wait while the number of permits changes.
+        Mutant::FormerPolicyObeyed | Mutant::FormerNumberAnswered => {
+            plan.alls = 900;
+            plan.draw_reloads(chance, 20);
         }
         // A duplicate that comes late.
         Mutant::RepeatGivenBack => {
@@ -337,7 +343,11 @@ fn mutants() {
 /// Rules whose breach other tests notice, which docs/proof.md names: no history shows it, or for some moments only,
 /// after a chain of chances that thousands of seeds did not have (a ttl that is shortened, a heartbeat beside that
 /// write, a crash, a silent holder, and a rival in the moments between what the record says and what was promised).
-const ELSEWHERE: [Mutant; 11] = [
+const ELSEWHERE: [Mutant; 13] = [
+    // The simulated workers cannot say what a grant of which none was told leaves behind: a rival may have come first.
+    Mutant::UnheardHoldKept,
+    // No run of a few seconds blocks two calls so that they show it.
+    Mutant::AnyPermitKept,
     Mutant::GrantToACallerThatLeft,
     Mutant::ClaimIgnored,
     Mutant::ClaimKeptAfterUnknown,

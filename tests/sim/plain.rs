@@ -93,6 +93,10 @@ pub async fn ask_until_settled(me: &Worker, op: Op, name: &str, ask: &Ask) -> Op
 }
 
 async fn acquire(me: &Worker) -> Option<Held> {
+    let plan = &me.arena.plan;
+    if !plan.reloads.is_empty() && me.per_mille(300) {
+        return acquire_shared(me).await;
+    }
     let key = a_key(me);
     let one = AcquireOne {
         wait_ms: a_wait(me),
@@ -104,6 +108,18 @@ async fn acquire(me: &Worker) -> Option<Held> {
     };
     let key = one.key.clone();
     let answer = ask_until_settled(me, Op::Acquire, key.as_str(), &Ask::Acquire(one)).await?;
+    taken(me, &answer).pop()
+}
+
+/// One of the permits of a key, or the key itself if it has none at that time.
+async fn acquire_shared(me: &Worker) -> Option<Held> {
+    let key = me.draw(|chance| chance.pick(&me.arena.plan.shared).clone());
+    let one = AcquireOne {
+        wait_ms: a_wait(me),
+        mark: mark(me),
+        ..AcquireOne::new(key, me.owner.clone(), a_ttl(me))
+    };
+    let answer = ask_until_settled(me, Op::AcquireAny, "", &Ask::Acquire(one)).await?;
     taken(me, &answer).pop()
 }
 
@@ -127,10 +143,12 @@ async fn acquire_any(me: &Worker) -> Vec<Held> {
 async fn acquire_all(me: &Worker) -> Vec<Held> {
     let keys = wanted(me);
     let leases = keys.iter().map(|wanted| match wanted.take {
-        Take::Permits(permits) => permits as usize,
-        Take::All => PERMITS as usize,
+        Take::Permits(permits) => Some(permits as usize),
+        // As many as there are then.
+        Take::All if me.arena.plan.reloads.is_empty() => Some(PERMITS as usize),
+        Take::All => None,
     });
-    let leases: usize = leases.sum();
+    let leases: Option<usize> = leases.sum();
     let all = AcquireAll {
         wait_ms: a_wait(me),
         mark: mark(me),
@@ -139,7 +157,8 @@ async fn acquire_all(me: &Worker) -> Vec<Held> {
     let answer = ask_until_settled(me, Op::AcquireAny, "", &Ask::All(all)).await;
     let Some(answer) = answer else { return Vec::new() };
     if let Ok(Got::Grants(grants)) = &answer.got {
-        assert_eq!(grants.len(), leases, "a part was taken for the whole");
+        let whole = leases.is_none_or(|leases| grants.len() == leases);
+        assert!(whole, "a part was taken for the whole");
     }
     taken(me, &answer)
 }

@@ -101,6 +101,15 @@ pub enum Standing {
     Pause,
 }
 
+/// The settings are read again, with another number of permits for the shared keys.
+#[derive(Clone, Debug)]
+pub struct Reload {
+    pub at: u64,
+    pub permits: u32,
+    /// How much later each node reads them.
+    pub lags: Vec<Duration>,
+}
+
 pub struct Plan {
     pub kind: Kind,
     pub shape: Shape,
@@ -134,6 +143,8 @@ pub struct Plan {
     /// Lists that are taken as a whole, of these keys with permits and of the others.
     pub alls: u64,
     pub shared: Vec<Key>,
+    /// When the number of permits of the latter changes.
+    pub reloads: Vec<Reload>,
     pub admin_every: Duration,
     pub bus_buffer: usize,
     pub weather: Weather,
@@ -154,8 +165,10 @@ pub struct Plan {
 pub const FENCE_MS: u64 = 6_000;
 pub const LONGEST_LOCK_DELAY: u64 = 4_000;
 pub const HANDOVER_MS: u64 = 3_000;
-/// How many permits each of the shared keys has.
+/// How many permits each of the shared keys has at first.
 pub const PERMITS: u32 = 3;
+/// What the shared keys begin with.
+pub const SHARED: &str = "s/";
 /// What members must have to be given keys, in some worlds.
 pub const SITE: &str = "site=here";
 
@@ -210,6 +223,7 @@ pub fn plan(seed: u64) -> Plan {
         anys: *dice.pick(&[0, 100, 400]),
         alls: 0,
         shared: ["s/x", "s/y"].map(|key| Key::new(key).expect("it is a key")).into(),
+        reloads: Vec::new(),
         admin_every: ms(*dice.pick(&[300, 1_500, 6_000, 60_000])),
         bus_buffer: *dice.pick(&[16, 1024]),
         weather: weather(dice),
@@ -230,7 +244,22 @@ pub fn plan(seed: u64) -> Plan {
     if plan.goes_back {
         plan.alls = plan.alls.max(100);
     }
+    let mut chance = Chance::of(seed, "reloads");
+    if plan.alls > 0 && chance.per_mille(600) {
+        let count = chance.between(1, 5);
+        plan.draw_reloads(&mut chance, count);
+    }
     plan
+}
+
+/// The same policies, with another number of permits for the shared keys.
+pub fn with_permits(policies: &Policies, permits: u32) -> Arc<Policies> {
+    let mut all: Vec<Policy> = policies.iter().map(|policy| (**policy).clone()).collect();
+    let otherwise = all.pop().expect("one for all other keys");
+    for policy in all.iter_mut().filter(|policy| &*policy.prefix == SHARED) {
+        policy.permits = permits;
+    }
+    Arc::new(Policies::new(all, otherwise))
 }
 
 fn weather(dice: &mut Chance) -> Weather {
@@ -281,7 +310,7 @@ fn policies(dice: &mut Chance, pool: &Policy) -> Arc<Policies> {
         Policy { fence: before, ..policy("f/") },
         Policy { fence: after, ..policy("g/") },
         Policy { lock_delay_ms: delay, ..policy("d/") },
-        Policy { permits: PERMITS, ..policy("s/") },
+        Policy { permits: PERMITS, ..policy(SHARED) },
         Policy {
             prefix: "p/".into(),
             handover_timeout_ms: HANDOVER_MS,
@@ -358,6 +387,19 @@ impl Plan {
         self.faults.sort_by_key(|(at, _)| *at);
         self.calm = self.calm.max(at + 22 * SECOND);
         self.stop = self.stop.max(self.calm + 3 * SECOND);
+    }
+
+    /// The number of permits changes this often, at each node at a moment of its own.
+    pub fn draw_reloads(&mut self, chance: &mut Chance, count: u64) {
+        let nodes = self.nodes;
+        for _ in 0..count {
+            let at = chance.between(SECOND, self.calm - SECOND);
+            let permits = *chance.pick(&[1, 1, 2, 2, 3, 4, 5]);
+            let lag = |_| ms(*chance.pick(&[0, 0, 20, 300, 1_500]));
+            let lags = (0..nodes).map(lag).collect();
+            self.reloads.push(Reload { at, permits, lags });
+        }
+        self.reloads.sort_by_key(|reload| reload.at);
     }
 
     /// When nodes may not know for long what others stored: from and to. `None` where the store is slow, or loses

@@ -116,8 +116,15 @@ fn check(lines: &[Line], rejoins: bool) -> Vec<Breach> {
 }
 
 /// Every grant of a key under `h/` has a minimum hold: before it is over, nobody else is granted the key, unless an
-/// administrator revoked the tenure, or its holder handed it over.
+/// administrator revoked the tenure, its holder handed it over, or no worker was told of it.
 fn check_held(lines: &[Line]) -> Vec<Breach> {
+    let told: BTreeSet<(&str, u64)> = lines
+        .iter()
+        .filter_map(|line| match &line.event {
+            Event::Told { key, token, .. } => Some((&**key, *token)),
+            _ => None,
+        })
+        .collect();
     let mut held: BTreeMap<&str, (u64, u64, &str)> = BTreeMap::new();
     // The tenure of each key that ended last: a grant under the same token revives it, and its hold began earlier.
     let mut ended: BTreeMap<&str, u64> = BTreeMap::new();
@@ -150,6 +157,10 @@ fn check_held(lines: &[Line]) -> Vec<Breach> {
                 _ => {}
             },
             "revoked" | "transferred" => drop(held.remove(key.as_str())),
+            // A grant that no answer named begins no minimum hold.
+            "released" | "expired" | "session-ended" if !told.contains(&(&**key, *token)) => {
+                held.remove(key.as_str());
+            }
             _ => {}
         }
     }
@@ -342,7 +353,7 @@ fn judged(lines: Vec<Line>) -> (Vec<Line>, bool) {
     let from = believed.fold(raised, u64::max);
     let stays = |line: &Line| match &line.event {
         Event::Run { .. } | Event::Tombstone { .. } => true,
-        Event::Fenced { .. } | Event::Cut { .. } => true,
+        Event::Fenced { .. } | Event::Cut { .. } | Event::InForce { .. } => true,
         Event::Told { call, .. } if old(line, *call) => false,
         _ => line.t > from,
     };

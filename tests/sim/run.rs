@@ -23,7 +23,7 @@ use super::{
     memories, mutants,
     net::Net,
     panics, plain,
-    plan::{FENCE_MS, Fault, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan},
+    plan::{FENCE_MS, Fault, HANDOVER_MS, LONGEST_LOCK_DELAY, Plan, plan, with_permits},
     plugin::SimPlugin,
     rules::{UNHEARD, World},
     signal::Signal,
@@ -129,7 +129,9 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     let over = Cell::new(false);
     let nemesis =
         Rc::new(Nemesis { site: site.clone(), hosts: others, workers, chance: own, over });
+    let reloading = spawn_local(reload(hosts.clone(), arena.clone()));
     nemesis.rage(&arena.plan).await;
+    reloading.await.expect("settings are read");
     let _ = ordering.await;
     until(arena.plan.calm + SECOND).await;
     admin::clear(&admin).await;
@@ -159,6 +161,18 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
     let span = now();
     hosts.iter().for_each(|host| host.crash());
     (wrong, span, World::of(&arena.plan))
+}
+
+/// The settings of all nodes change, as planned.
+async fn reload(hosts: Vec<Rc<Host>>, arena: Rc<Arena>) {
+    let plan = &arena.plan;
+    let nodes = hosts.into_iter().enumerate().map(|(number, host)| async move {
+        for reload in &plan.reloads {
+            until(reload.at + u64::try_from(reload.lags[number].as_nanos()).unwrap_or(0)).await;
+            host.reload(with_permits(&plan.policies, reload.permits));
+        }
+    });
+    futures_util::future::join_all(nodes).await;
 }
 
 /// A fence that failed keeps its key shut.

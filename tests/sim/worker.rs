@@ -131,8 +131,12 @@ impl Worker {
         self.arena.calls.set(call + 1);
         let (asked, sent) = (now(), self.local());
         let plan = &self.arena.plan;
-        // The parts of a list are taken, or given back, one after another.
-        let steps = if matches!(ask, Ask::All(_)) { 4 } else { 1 };
+        // The parts of a list are taken, or given back, one after another; and so again when the policies change.
+        let steps = match ask {
+            Ask::All(_) | Ask::Acquire(_) if !plan.reloads.is_empty() => 8,
+            Ask::All(_) => 4,
+            _ => 1,
+        };
         let mut within = wait + steps * plan.answer_within(op);
         if plan.disk_hangs(asked, asked + within + SECOND) {
             within += LATE_WRITE;

@@ -34,7 +34,7 @@ impl Rules {
         is_of_pool && (is_permit || !permit) && policy.named(key.as_str()) == Named::Lease
     }
 
-    /// How many of the permits that a call has, the lowest first, it keeps when their number has changed: those that a
+    /// How many of the permits that a call has, the lowest first, it keeps when their number has changed. It keeps what a
     /// call for `count` of `permits` may have while it waits for the others. It gives back the rest. Otherwise it could
     /// wait for a call that waits for it.
     #[must_use]

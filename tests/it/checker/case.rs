@@ -118,7 +118,17 @@ fn of_others(verb: &str, words: &mut Words<'_>) -> Event {
             fences: words
                 .after("fences", |words| words.text().split(',').map(str::to_owned).collect())
                 .unwrap_or_default(),
-            sent: None,
+            sent: words.after("sent", Words::time),
+        },
+        "in-force" => Event::InForce {
+            node: words.text(),
+            prefix: words.text(),
+            permits: words.number().try_into().expect("a number"),
+        },
+        "all" => Event::All {
+            node: words.text(),
+            key: words.text(),
+            leases: words.number().try_into().expect("a number"),
         },
         "heard" => Event::Heard {
             subscriber: words.text(),
