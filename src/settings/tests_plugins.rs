@@ -118,7 +118,7 @@ fn every_fault_of_a_plugin_is_told_with_its_line() {
         (29, "plugin.table: must be the name of a table"),
         (
             30,
-            "plugin.colour: no such key; a plugin of kind postgres has accept_plaintext, concurrency, event_table, kind, name",
+            "plugin.colour: no such key; a plugin of kind postgres has accept_plaintext, concurrency, event_table, kind, log_detail, name",
         ),
         (31, "plugin.name: is missing"),
         (32, "plugin.kind: must be \"exec\", \"webhook\""),

@@ -42,6 +42,8 @@ pub struct Limits {
     pub reach: Reach,
     /// A PEM file of additional trusted authorities for `https` checks, beyond those of the system. Empty: none.
     pub checks_ca: PathBuf,
+    /// Whether the log has an excerpt of what failed checks found.
+    pub checks_detail: bool,
 }
 
 impl Limits {
@@ -58,6 +60,7 @@ impl Limits {
             exec_checks: settings.limits.exec_checks,
             reach,
             checks_ca: settings.checks.ca.clone(),
+            checks_detail: settings.checks.log_detail,
         }
     }
 }

@@ -13,6 +13,8 @@ pub struct PluginLimits {
     pub retries: u32,
     /// How many orders are worked on at once. More orders wait.
     pub concurrency: usize,
+    /// Whether the log has an excerpt of what the program or the server said when it failed.
+    pub log_detail: bool,
 }
 
 /// The limits of a plugin whose settings say nothing of them.
@@ -24,7 +26,7 @@ impl Default for PluginLimits {
 
 impl From<&settings::Plugin> for PluginLimits {
     fn from(plugin: &settings::Plugin) -> Self {
-        let settings::Plugin { timeout, retries, concurrency, .. } = *plugin;
-        Self { timeout, retries, concurrency }
+        let settings::Plugin { timeout, retries, concurrency, log_detail, .. } = *plugin;
+        Self { timeout, retries, concurrency, log_detail }
     }
 }

@@ -80,8 +80,8 @@ impl Order {
             let Some(failure) = self.attempt(span).await else { return FenceOutcome::Confirmed };
             kind = failure.kind;
             let (key, token) = (self.order.key.as_str(), self.order.token.0);
-            // The detail comes from the program or server and may hold secrets: only an excerpt goes to the log.
-            let detail = excerpt(&failure.detail);
+            // The detail comes from the program or server and may hold secrets: at most an excerpt goes to the log.
+            let detail = self.limits.log_detail.then(|| excerpt(&failure.detail));
             let pause = pause(attempt, &mut self.chance);
             let last = failure.permanent || attempt > self.limits.retries || pause >= self.left();
             let next = if last { "giving up" } else { "retrying" };

@@ -16,19 +16,22 @@ pub struct Subscription {
     pub timeout: Duration,
     /// How many keys' changes it is notified of at once.
     pub concurrency: usize,
+    /// Whether the log has an excerpt of what the program or the server said when it failed.
+    pub log_detail: bool,
 }
 
 impl Subscription {
     /// The subscription of a plugin; `None` if its settings ask for none.
     #[must_use]
     pub fn of(plugin: &settings::Plugin) -> Option<Self> {
-        let settings::Plugin { name, on, prefix, timeout, concurrency, .. } = plugin;
+        let settings::Plugin { name, on, prefix, timeout, concurrency, log_detail, .. } = plugin;
         (!on.is_empty()).then(|| Self {
             plugin: name.as_str().into(),
             on: on.clone(),
             prefix: prefix.clone(),
             timeout: *timeout,
             concurrency: *concurrency,
+            log_detail: *log_detail,
         })
     }
 

@@ -71,7 +71,8 @@ async fn watch(
             why: failure.to_string().into(),
         });
         // At `debug`, because a caller that makes a session determines how often this line is written.
-        let (kind, detail) = (check.kind.as_str(), excerpt(&detail));
+        let kind = check.kind.as_str();
+        let detail = service.environment.limits.checks_detail.then(|| excerpt(&detail));
         tracing::debug!(session = %session.digest, check = kind, failures, %failure, detail, "a check failed");
         if failures >= check.fail_after {
             revoke(&service, &session, &format!("check {kind}: {failure}"));

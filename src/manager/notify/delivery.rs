@@ -169,7 +169,8 @@ impl Notifier {
         let (plugin, event, id) =
             (&*self.subscription.plugin, notification.kind(), &*notification.id);
         let key = notification.change.as_ref().map(|change| change.key.as_str());
-        let (attempt, kind, detail) = (notification.attempt, error.kind, excerpt(&error.detail));
+        let (attempt, kind) = (notification.attempt, error.kind);
+        let detail = self.subscription.log_detail.then(|| excerpt(&error.detail));
         tracing::warn!(plugin, event, id, key, attempt, %kind, detail, "a notification failed; retrying");
     }
 }

@@ -13,7 +13,7 @@ use super::{
     exec::ExecPlugin,
     nats::NatsPlugin,
     postgres::PostgresPlugin,
-    strict::{any_text, must_be, number, text, texts},
+    strict::{any_text, flag, must_be, number, text, texts},
     webhook::WebhookPlugin,
 };
 use crate::lease::{ChangeKind, MAX_KEY_BYTES, is_plugin_name};
@@ -37,6 +37,10 @@ section! {
         retries: u32 = 3, read retries;
         /// Maximum number of fences in progress, and of notifications; more wait. 1 to 1024.
         concurrency: usize = 32, read concurrency;
+        /// Whether the log has an excerpt of what the program or the server said when it failed, such as the body of a
+        /// webhook's answer or what a program wrote to stderr. It may hold secrets. If false, the log has the kind of
+        /// failure alone: the exit status, the HTTP status, or that there was no answer in time.
+        log_detail: bool = true, read flag;
         /// Kinds of ownership changes that the plugin is notified of, named as in the event stream: ["granted",
         /// "expired", "released"]. At least once, in order per key. docs/notifications.md says more. Empty: none.
         on: Vec<ChangeKind> = Vec::new(), if kind_twice;

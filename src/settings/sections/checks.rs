@@ -17,5 +17,8 @@ section! {
         /// PEM file with authorities for https checks of sessions, in addition to those of the operating system. Empty:
         /// none.
         ca: PathBuf = PathBuf::new(), file Content::Pem("CERTIFICATE");
+        /// Whether the log has an excerpt of what failed checks found, such as the output of a program. It may hold
+        /// secrets. If false, the log has the kind of failure alone. These lines have the level debug.
+        log_detail: bool = true;
     }
 }

@@ -287,3 +287,32 @@ async fn what_a_fence_program_complains_of_is_in_the_log_alone() {
         |path: &Path| std::fs::read(path).is_ok_and(|b| b.windows(6).any(|w| w == b"s3cr3t"));
     assert!(!files.any(|file| holds(&file.path())), "it is in the store");
 }
+
+#[tokio::test]
+async fn what_a_plugin_complains_of_is_not_even_in_the_log_where_that_is_set() {
+    let plugin = |name: &str, more: &str| {
+        format!(
+            "[[plugin]]\nname = \"{name}\"\nkind = \"exec\"\nretries = 0\n{more}\
+             command = [\"/bin/sh\", \"-c\", \"echo '{name} -P s3cr3t' >&2; exit 3\"]\n"
+        )
+    };
+    let server = Server::configured(&format!(
+        "{}{}[[policy]]\nprefix = \"f/\"\nfence = [\"silent\"]\n\
+         [[policy]]\nprefix = \"l/\"\nfence = [\"loud\"]\n",
+        plugin("silent", "log_detail = false\non = [\"granted\"]\n"),
+        plugin("loud", "")
+    ));
+    for key in ["f/k", "l/k"] {
+        server.acquire(key, "w", 300).await;
+        eventually("it failed", async || server.lease(key).await["fence_failed"] == true).await;
+    }
+    eventually("a notification failed", async || server.said().contains("a notification failed"))
+        .await;
+    let said = server.said();
+    assert!(!said.contains("silent -P"), "{said}");
+    assert!(said.contains("loud -P s3cr3t"), "{said}");
+    let is_of_fence =
+        |line: &&str| line.contains("a fence order failed") && line.contains("silent");
+    let failed = said.lines().find(is_of_fence);
+    assert!(failed.is_some_and(|line| line.contains("exit status 3")), "{said}");
+}

@@ -69,7 +69,7 @@ pub fn plugins(list: Vec<NamedPlugin>) -> (Plugins, Recorder) {
 }
 
 pub fn limits(timeout: Duration, retries: u32, concurrency: usize) -> PluginLimits {
-    PluginLimits { timeout, retries, concurrency }
+    PluginLimits { timeout, retries, concurrency, log_detail: true }
 }
 
 /// Orders, and waits for the outcome.
