@@ -88,7 +88,7 @@ impl Coordinator {
         let traces = traces::start(settings, settings.node_name(bound), &engine.metrics)?;
         let secret = &engine.store.store.meta().secret;
         let clock = Arc::new(SystemClock::new());
-        let cookies = Arc::new(Cookies::new(secret));
+        let cookies = Arc::new(Cookies::new(secret, &url));
         let gatekeeper = Gatekeeper::new(
             access.clone(),
             cookies.clone(),

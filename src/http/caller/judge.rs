@@ -13,7 +13,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 
 use super::{
     connection::{Belongs, Ends},
-    cookie::{Cookies, shown_cookie},
+    cookie::Cookies,
     forgeries::Forgeries,
     identity::{PeerCertificate, PeerUid},
     meter::Meter,
@@ -222,9 +222,10 @@ impl Gatekeeper {
         // Calls by a stream do more than read, although a GET opens it.
         let reads =
             matches!(*request.method(), Method::GET | Method::HEAD) && path_of(request) != STREAM;
-        if let Some(cookie) = shown_cookie(request).filter(|_| reads) {
+        if let Some(cookie) = self.cookies.shown(request).filter(|_| reads) {
             let now = self.clock.wall_ms();
-            return Ok(self.cookies.open(access, cookie, now).map(Shown::once));
+            let found = self.cookies.open(access, cookie, now);
+            return Ok(found.map(|(known, _)| Shown::once(known)));
         }
         Ok(None)
     }

@@ -24,7 +24,7 @@ mod usage;
 mod within;
 
 pub use connection::{Belongs, Ends};
-pub use cookie::{COOKIE, Cookies, shown_cookie};
+pub use cookie::Cookies;
 pub use identity::{PeerCertificate, PeerUid};
 pub use judge::Gatekeeper;
 pub use needs::{Need, Pace, keeps, need, pace};

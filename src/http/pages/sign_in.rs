@@ -15,7 +15,7 @@ use crate::{
     http::{
         answer::{Problem, json},
         app::App,
-        caller::{COOKIE, Caller, shown_cookie},
+        caller::Caller,
         request::{Body, Bounded},
     },
 };
@@ -58,7 +58,7 @@ async fn who(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let who = Who {
         open: app.access.is_none(),
         name: account.map(|principal| &*principal.name),
-        cookie: shown_cookie(&request).is_some(),
+        cookie: app.cookies.shown(&request).is_some(),
         may: rights().map(|(verb, keys)| (verb, keys.prefixes().collect())).collect(),
         may_keys: rights().map(|(verb, keys)| (verb, keys.singles().collect())).collect(),
     };
@@ -68,19 +68,17 @@ async fn who(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 async fn sign_in(request: HttpRequest, app: web::Data<App>, body: Body<SignIn>) -> HttpResponse {
     let Some(access) = &app.access else { return HttpResponse::NoContent().finish() };
     match app.cookies.seal(&access.load(), &body.0.token, SystemClock::new().wall_ms()) {
-        Some(cookie) => set(&app, &cookie, ""),
+        Some(cookie) => set(&app, Some(&cookie)),
         None => Problem::unauthenticated().respond(&request),
     }
 }
 
 async fn sign_out(app: web::Data<App>) -> HttpResponse {
-    set(&app, "", "; Max-Age=0")
+    set(&app, None)
 }
 
-/// The browser keeps the cookie until it is closed, and sends it with requests of this origin's pages alone.
-fn set(app: &App, cookie: &str, more: &str) -> HttpResponse {
-    let secure = if app.source.node.starts_with("https:") { "; Secure" } else { "" };
-    let cookie = format!("{COOKIE}={cookie}; Path=/; HttpOnly; SameSite=Strict{secure}{more}");
+fn set(app: &App, cookie: Option<&str>) -> HttpResponse {
+    let cookie = app.cookies.set(cookie);
     HttpResponse::NoContent().insert_header((header::SET_COOKIE, cookie)).finish()
 }
 
