@@ -73,9 +73,9 @@ impl Memories {
         let of_pool = records.iter().filter(|(key, _)| is_of_pool(key));
         let truth: BTreeMap<Key, Option<Nonce>> =
             of_pool.map(|(key, record)| ((*key).clone(), holder(record))).collect();
-        never_granted(records).for_each(|key| {
+        for key in never_granted(records) {
             known.entry(key.clone()).or_insert(None);
-        });
+        }
         differ("the pool has", &known, &truth)
     }
 
@@ -128,9 +128,9 @@ impl Memories {
         let owner_of = |route: &Route| route.owner.as_ref().map(Owner::to_string);
         let mut told: BTreeMap<Key, Option<String>> =
             told.map(|(key, route)| (key.clone(), owner_of(route))).collect();
-        never_granted(records).for_each(|key| {
+        for key in never_granted(records) {
             told.entry(key.clone()).or_insert(None);
-        });
+        }
         differ("a router knows", &told, &truth)
     }
 

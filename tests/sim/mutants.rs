@@ -194,9 +194,21 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
             more.push(Fault::Regress { copied, raised: Duration::ZERO });
         }
         // What nodes knew is not corrected by later grants.
-        Mutant::PoolRemembersLostTokens | Mutant::QuotaRemembersLostTokens => {
+        Mutant::PoolRemembersLostTokens => {
             plan.sessions = 900;
             plan.ttls = vec![1_500];
+        }
+        // Who has a key has it again before the store goes back, and takes nothing afterwards.
+        Mutant::QuotaRemembersLostTokens => {
+            (plan.workers, plan.sessions, plan.anys, plan.alls) = (4, 0, 0, 0);
+            plan.ttls = vec![1_500];
+            plan.faults.retain(|(_, fault)| matches!(fault, Fault::Regress { .. }));
+            for (at, fault) in &mut plan.faults {
+                let (copied, raised) = (ms(4_000), Duration::ZERO);
+                *fault = Fault::Regress { copied, raised };
+                plan.calm = *at + 10 * SECOND;
+                plan.stop = plan.calm + SECOND;
+            }
         }
         Mutant::FailedFenceOpens => plan.manners.fails = 900,
         // Nobody else is to end what no plugin does.
@@ -235,7 +247,8 @@ fn noticed(seed: u64, trial: Trial, commit: &str) -> Option<String> {
     if let Some(rule) = breaches.first() {
         return Some(rule.rule.to_owned());
     }
-    let wrong = outcome.wrong.first()?;
+    let lost = rules::never_raised(&outcome.log.lines());
+    let wrong = outcome.wrong.iter().find(|what| !lost || !what.starts_with("I8"))?;
     Some(if wrong.contains("panicked") { "panic".to_owned() } else { "I8".to_owned() })
 }
 

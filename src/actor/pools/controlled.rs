@@ -178,7 +178,7 @@ impl Pool {
 
     /// How many keys nobody holds, without those that are not for shares.
     pub fn free(&self) -> usize {
-        let known = self.controls.paused.keys().filter_map(|key| self.keys.get_key_value(&**key));
+        let known = self.controls.paused.keys().filter_map(|key| self.keys.get_key_value(key));
         let is_apart =
             |(key, place): &(&Key, &Place)| place.fact.by == By::Nobody && self.is_apart(key);
         self.unheld_keys() - known.filter(is_apart).count()
@@ -253,7 +253,7 @@ impl Pool {
     /// The keys that these members hold, that are not for them, and that they were not asked for.
     pub fn paused_orders(&self, here: impl Fn(Nonce) -> bool) -> Vec<Order> {
         let given = self.given();
-        let held = self.controls.paused.keys().filter_map(|key| self.keys.get_key_value(&**key));
+        let held = self.controls.paused.keys().filter_map(|key| self.keys.get_key_value(key));
         let orders = held.filter_map(|(key, place)| match place.fact.by {
             By::Session(member)
                 if !place.fact.asked

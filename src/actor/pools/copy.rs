@@ -19,6 +19,9 @@ use super::{fact::By, pool::Place};
 use crate::lease::{Key, Nonce};
 use crate::{actor::runtime::watch, lease::Moment};
 
+/// Looking at so many keys takes about as long as making a copy.
+const FEW: usize = 500;
+
 /// What a plan on a copy may change, as it was when the copy was made.
 pub struct Before {
     /// How often the pool had changed.
@@ -135,6 +138,19 @@ impl Pool {
 }
 
 impl Pools {
+    /// Looks at the keys of a pool that are free or asked for, if a session joined it. Where there are many, that is done on
+    /// a copy.
+    pub(super) fn look<T>(&self, name: &str, look: impl FnOnce(&mut Pool) -> T) -> Option<T> {
+        let mut state = self.state();
+        let pool = state.pools.get_mut(name)?;
+        if pool.open.len() + pool.asked_for.len() <= FEW {
+            return Some(look(pool));
+        }
+        let mut copy = pool.copy();
+        drop(state);
+        Some(look(&mut copy))
+    }
+
     /// A copy of a pool, if a session joined it.
     pub(in crate::actor) fn copy(&self, name: &str) -> Option<Pool> {
         self.state().pools.get(name).map(Pool::copy)

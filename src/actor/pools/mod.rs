@@ -292,7 +292,7 @@ impl Pools {
     /// Why a member is given no further key of its pool.
     #[must_use]
     pub fn kept_out(&self, name: &str, digest: Nonce, now: Moment) -> KeptOut {
-        self.change(name, |pool| pool.kept_out(digest, now)).unwrap_or_default()
+        self.look(name, |pool| pool.kept_out(digest, now)).unwrap_or_default()
     }
 
     /// Reserves up to `most` of the places that a member may still fill, until the guard is dropped.
@@ -330,7 +330,6 @@ impl Pools {
     #[must_use]
     pub fn unheld(&self, name: &str, digest: Nonce, named: &[Key]) -> Vec<Key> {
         let unheld = |pool: &mut Pool| {
-            pool.assign();
             if named.is_empty() {
                 return pool.unheld(digest);
             }
@@ -339,7 +338,8 @@ impl Pools {
             };
             named.iter().filter(free).cloned().collect()
         };
-        self.change(name, unheld).unwrap_or_else(|| named.to_vec())
+        self.change(name, Pool::assign);
+        self.look(name, unheld).unwrap_or_else(|| named.to_vec())
     }
 
     /// The keys to which a member comes back: its owner held them last, or still holds them by an earlier session. If
@@ -347,7 +347,7 @@ impl Pools {
     #[must_use]
     pub fn former(&self, name: &str, digest: Nonce, named: &[Key]) -> (Vec<Key>, usize) {
         let former = |pool: &mut Pool| (pool.former(digest, named), pool.inherits(digest));
-        self.change(name, former).unwrap_or_default()
+        self.look(name, former).unwrap_or_default()
     }
 
     /// The keys that are for this member alone, beyond its share, and that nobody holds: orders of operators give them to it,
@@ -389,22 +389,25 @@ impl Pools {
         named: &[Key],
     ) -> (Vec<Key>, Parked<'a>) {
         let parked = |opened| Parked { pools: self, name, opened };
-        let mut state = self.state();
-        let Some(pool) = state.pools.get_mut(name) else { return (named.to_vec(), parked(0)) };
-        *pool.parked.entry(pool.opened()).or_default() += 1;
-        pool.assign();
-        let keys = if named.is_empty() {
-            let mut keys = pool.unheld(digest);
-            keys.extend(pool.coming(digest));
-            keys
-        } else {
+        let opened = self.change(name, |pool| {
+            *pool.parked.entry(pool.opened()).or_default() += 1;
+            pool.assign();
+            pool.opened()
+        });
+        let Some(opened) = opened else { return (named.to_vec(), parked(0)) };
+        let coming = |pool: &mut Pool| {
+            if named.is_empty() {
+                let mut keys = pool.unheld(digest);
+                keys.extend(pool.coming(digest));
+                return keys;
+            }
             let coming = |key: &&Key| {
                 let is_free = pool.is_free(key) && pool.is_for(digest, key);
                 (is_free || pool.is_coming(digest, key)) && pool.is_open_to_shares(key)
             };
             named.iter().filter(coming).cloned().collect()
         };
-        (keys, parked(pool.opened()))
+        (self.look(name, coming).unwrap_or_default(), parked(opened))
     }
 
     /// A call at this node was granted a key under a session. The feed has not reported it yet. A grant of an epoch that is

@@ -105,7 +105,7 @@ impl Pool {
             return former.into_iter().chain(held).collect();
         }
         let former = |key: &&Key| {
-            let is_former = self.keys.get(*key).is_some_and(is_former);
+            let is_former = self.keys.get(key).is_some_and(is_former);
             is_former && !self.is_apart_by_order(key) && self.allows(joined, key)
         };
         named.iter().filter(former).cloned().collect()

@@ -244,7 +244,7 @@ impl Pool {
     }
 
     fn unseen(&self, named: &[Key]) -> usize {
-        named.iter().filter(|key| !self.keys.contains_key(*key)).count()
+        named.iter().filter(|key| !self.keys.contains_key(key)).count()
     }
 
     /// A member's share and how much it holds. Keys in `named` that were never granted count as the pool's.
@@ -289,7 +289,7 @@ impl Pool {
     /// them.
     pub fn unclaimed(&self, digest: Nonce, named: &[Key]) -> Vec<Key> {
         let is_unclaimed = |key: &&Key| {
-            !self.keys.contains_key(*key) && !self.is_apart(key) && self.may_have(digest, key)
+            !self.keys.contains_key(key) && !self.is_apart(key) && self.may_have(digest, key)
         };
         named.iter().filter(is_unclaimed).cloned().collect()
     }

@@ -102,6 +102,8 @@ impl Registry {
             let (caller, answer) = Reply::one_traced(marked, traced);
             let mut answer = Awaited { registry: self, key, marked, answer };
             let call = Call { caller, received, request, home_unreachable };
+            #[cfg(any(test, feature = "testing"))]
+            self.asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             self.post(key, Mail::Call(call))?;
             match (&mut answer.answer).await {
                 // The actor that died may have been writing a grant to this very call.

@@ -17,10 +17,27 @@ use crate::store::{Committed, Position};
 pub enum BusEvent {
     /// A change that the store has committed.
     Change(Arc<Published>),
-    /// Some changes before this position were lost.
-    Lost(Position),
+    /// Some changes were lost.
+    Lost(Resume),
     /// The store is frozen, for this reason, and nothing is granted; or, with `None`, no longer frozen.
     Frozen(Option<Arc<str>>),
+}
+
+/// From where changes are published after some were lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resume {
+    /// Changes up to this position may be lost.
+    pub position: Position,
+    /// The store went backwards. Positions from before mean nothing in the store as it is now.
+    pub is_anew: bool,
+}
+
+impl Resume {
+    /// Where a subscriber goes on that came to this position.
+    #[must_use]
+    pub fn after(self, reached: Position) -> Position {
+        if self.is_anew { self.position } else { self.position.max(reached) }
+    }
 }
 
 /// A published change. The HTTP handlers keep their rendering in it, so that a thousand subscribers need only one.
@@ -125,8 +142,8 @@ impl Bus {
         let _ = self.reached.subscribe().wait_for(|reached| *reached > position).await;
     }
 
-    /// Tells subscribers that changes before a position were lost.
-    pub(in crate::actor) fn lose(&self, resume: Position) {
+    /// Tells subscribers that changes were lost.
+    pub(in crate::actor) fn lose(&self, resume: Resume) {
         let _ = self.sender.send(BusEvent::Lost(resume));
     }
 

@@ -81,6 +81,9 @@ pub struct Registry {
     pub(super) clock: Arc<dyn Clock>,
     /// Grants whose callers left before they took the answer.
     pub(in crate::actor) unheard: Inbox<Vec<Unwanted>>,
+    /// For tests: how many calls were posted to actors.
+    #[cfg(any(test, feature = "testing"))]
+    pub asked: AtomicU64,
     deaths: UnboundedSender<Death>,
     start_actor: StartActor,
 }
@@ -96,7 +99,19 @@ impl Registry {
     ) -> Self {
         let (slots, unseen, incarnations) = (dash_map(), dash_map(), AtomicU64::new(0));
         let (unheard, cells) = (Inbox::default(), Cells::default());
-        Self { slots, unseen, cells, arbiters, incarnations, clock, unheard, deaths, start_actor }
+        Self {
+            slots,
+            unseen,
+            cells,
+            arbiters,
+            incarnations,
+            clock,
+            unheard,
+            #[cfg(any(test, feature = "testing"))]
+            asked: AtomicU64::new(0),
+            deaths,
+            start_actor,
+        }
     }
 
     /// The number of arbiters, or 0 if actors live in the `LocalSet` of the task that asks for them.

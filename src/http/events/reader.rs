@@ -235,10 +235,7 @@ impl Reader {
         match heard {
             BusEvent::Change(published) => self.take(published, out),
             BusEvent::Lost(resume) => {
-                let store = self.app.source.identity();
-                // A position from before the store went backwards means nothing in the store as it is now.
-                let same = std::mem::replace(&mut self.store, store) == store;
-                self.position = if same { self.position.max(*resume) } else { *resume };
+                self.position = resume.after(self.position);
                 out.extend_from_slice(&render_reset(&self.app.source, self.position, "lost"));
             }
             BusEvent::Frozen(why) => out.extend_from_slice(&render_frozen(why.as_deref())),

@@ -21,7 +21,6 @@ use crate::{
         app::App,
         events::{Filter, data_of, read_position, render, render_frozen, render_reset},
     },
-    lease::Nonce,
     manager::{BusEvent, Setting, Subscriber},
     store::Position,
 };
@@ -33,8 +32,6 @@ pub struct Watch {
     changes: LocalBoxStream<'static, Result<BusEvent, RecvError>>,
     /// The position of the latest change that was sent or passed over; `None` until `watch` is answered.
     position: Option<Position>,
-    /// The identity of the store that the position belongs to.
-    store: Nonce,
 }
 
 /// The answer to `watch`: a page of events, and where it ends.
@@ -55,8 +52,7 @@ impl Watch {
             let change = subscriber.changes.recv().await;
             Some((change, subscriber))
         });
-        let store = app.source.identity();
-        Ok(Self { app, filter, changes: changes.boxed_local(), position: None, store })
+        Ok(Self { app, filter, changes: changes.boxed_local(), position: None })
     }
 
     /// Begins after the events of the answer. Returns whether the call succeeded.
@@ -89,10 +85,7 @@ impl Watch {
                 }
             }
             Some(Ok(BusEvent::Lost(resume))) => {
-                let store = source.identity();
-                // A position from before the store went backwards means nothing in the store as it is now.
-                let same = std::mem::replace(&mut self.store, store) == store;
-                *position = if same { resume.max(*position) } else { resume };
+                *position = resume.after(*position);
                 outgoing.push_json("reset", data_of(&render_reset(source, *position, "lost")));
             }
             Some(Ok(BusEvent::Frozen(why))) => {

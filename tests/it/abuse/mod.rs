@@ -23,6 +23,7 @@ mod line;
 mod overload;
 mod pages;
 mod parked;
+pub mod plans;
 mod probe;
 mod reconnects;
 mod slow;

@@ -7,6 +7,7 @@ mod any;
 pub mod demands;
 mod dynamodb;
 mod embedded;
+mod fair;
 mod faulty;
 mod forgotten;
 mod jump;
