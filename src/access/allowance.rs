@@ -1,6 +1,6 @@
 //! How many signatures of JWTs may be verified for callers who have not shown who they are.
 
-/// What is left to callers that share something, such as an address.
+/// The verifications that are left to callers that share an address or a connection.
 pub trait Allowance {
     /// Whether one more signature may be verified.
     fn is_left(&self) -> bool;

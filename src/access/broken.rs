@@ -31,7 +31,7 @@ pub enum Broken {
     JwtOfAnyAudience,
     /// A stranger's JWTs are verified however many there are.
     VerificationsWithoutBound,
-    /// What a stream sends besides calls that have an operation costs nothing.
+    /// Messages of a stream are not charged.
     FreeMessages,
     /// A call that waits counts as one place, however many keys it waits at.
     WaitsCountCalls,

@@ -1,4 +1,4 @@
-//! How many new keys each principal may take per hour. A key stays in the store until somebody forgets it.
+//! How many new keys each principal may take per hour. A key stays in the store until an administrator forgets it.
 //!
 //! Guarantees: at one node, and within one life of it, a principal is granted no more new keys within any 60 minutes than
 //! its limit says. A key is new if the store has no record of it; one that was forgotten is new again.
@@ -20,7 +20,7 @@ use crate::{
 const MINUTES: usize = 60;
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// What principals with a limit have taken.
+/// The new keys that principals with a limit have taken.
 pub struct NewKeys {
     most: ArcSwap<HashMap<PrincipalDigest, u32>>,
     hours: DashMap<PrincipalDigest, Hour>,
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(take(100).err(), Some(Duration::from_secs(61 * 60 - 100)));
         assert!(!kept(3659), "the first minute counts for a whole hour more");
         assert!(kept(3660) && kept(3660) && !kept(3661));
-        // What was not granted does not count.
+        // A key that was not granted does not count.
         drop(take(3720).expect("one more"));
         drop(take(3720).expect("it was given back"));
         assert!(kept(3720) && !kept(3720));

@@ -16,8 +16,8 @@ use crate::{
 };
 
 impl Manager {
-    /// Puts the limits of these principals on leases, sessions, places in queues and new keys into force. A principal that has more keeps it, and
-    /// gets nothing more.
+    /// Puts the limits of these principals on leases, sessions, places in queues and new keys into force. A principal that
+    /// has more keeps it, and gets nothing more.
     pub(crate) fn limit_principals(&self, access: &Access) {
         let quotas = access.principals().iter().map(|principal| {
             let limit = principal.limit();

@@ -48,7 +48,7 @@ pub struct Taken {
 }
 
 impl WaitingPlaces {
-    /// So many places.
+    /// This many places.
     pub fn new(most: usize) -> Arc<Self> {
         let most = most.min(Semaphore::MAX_PERMITS);
         let left = Arc::new(Semaphore::new(most));

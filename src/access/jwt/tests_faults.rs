@@ -88,7 +88,7 @@ fn the_name_of_a_key_chooses_it_among_those_of_the_issuer() {
     assert_eq!(who(&access, &one.jwt("1", &own)), Err(JwtFault::Signature));
 }
 
-/// What is left for strangers, and how many signatures were wrong.
+/// This many wrong signatures may be verified.
 struct Few(std::cell::Cell<u32>);
 
 impl Allowance for Few {
@@ -109,12 +109,12 @@ fn a_wrong_signature_is_verified_once_and_only_while_something_is_left() {
     let who = |jwt: &str| access.by_bearer(jwt, NOW_MS, &few).map(|found| found.is_some());
     let forged = |n: u64| forger.jwt("k", &with("n", json!(n)));
     let known = signer.jwt("k", &claims());
-    assert_eq!((who(&known), few.0.get()), (Ok(true), 2), "what is right costs nothing");
+    assert_eq!((who(&known), few.0.get()), (Ok(true), 2), "a right signature costs nothing");
     let first = forged(1);
     for _ in 0..3 {
         assert_eq!((who(&first), few.0.get()), (Err(JwtFault::Signature), 1));
     }
-    // What is wrong without a look at the signature costs nothing either.
+    // A fault that is found before the signature is verified costs nothing either.
     assert_eq!(who(&forger.jwt("unknown", &claims())), Err(JwtFault::UnknownKey));
     assert_eq!((who(&forged(2)), few.0.get()), (Err(JwtFault::Signature), 0));
     let third = forged(3);

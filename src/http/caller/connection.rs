@@ -27,7 +27,7 @@ pub struct Belongs {
     tenant: RefCell<Option<Tenant>>,
     /// Whether a call has shown a JWT that had to be verified.
     has_verified: Cell<bool>,
-    /// What is charged for wrong signatures while the connection is a principal's.
+    /// The cell to which wrong signatures are charged while the connection is a principal's.
     forgeries: OnceCell<Arc<RateCell>>,
 }
 

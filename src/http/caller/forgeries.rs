@@ -1,11 +1,11 @@
-//! How many signatures of JWTs are verified for callers that are perhaps nobody.
+//! How many signatures of JWTs are verified for callers who have not shown who they are.
 //!
 //! Guarantees: JWTs with wrong signatures cost one address no more verifications per second than [`Meter`] allows,
 //! however many come. A JWT that was verified before needs none. A JWT that is new is verified on a connection that is
 //! already a principal's, and as the first one of a new connection.
 //!
-//! Does not guarantee: that a new JWT is verified at once on a new connection, while somebody at the same address opens
-//! many connections and shows a wrong JWT on each.
+//! Does not guarantee: that a new JWT is verified at once on a new connection, while another caller at the
+//! same address opens many connections and shows a wrong JWT on each.
 
 use std::{cell::OnceCell, sync::Arc};
 
@@ -17,11 +17,11 @@ use crate::{
     telemetry::LimitKind,
 };
 
-/// What is left to the caller of a request.
+/// The verifications that are left to the caller of a request.
 pub struct Forgeries<'a> {
     meter: &'a Meter,
     request: &'a HttpRequest,
-    /// What a wrong signature is charged to.
+    /// The cell to which a wrong signature is charged.
     charged: OnceCell<Arc<Cell>>,
 }
 

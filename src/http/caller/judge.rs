@@ -116,7 +116,7 @@ impl Gatekeeper {
         Ok(within.caller.clone())
     }
 
-    /// Charges a message of so many bytes in a stream of this caller, who calls from this address.
+    /// Charges a message of this length in a stream of this caller, who calls from this address.
     pub fn charge_message(
         &self,
         caller: &Caller,
@@ -134,7 +134,7 @@ impl Gatekeeper {
         charged.inspect(|charged| caller.clone().charged(charged.clone()).sends(bytes))
     }
 
-    /// Counts a message of so many bytes that is refused for its caller's rate, or has to be parsed to know its rate.
+    /// Counts a message of this length that is refused for its caller's rate, or has to be parsed to know its rate.
     /// Returns for how long its stream must not be read: refusals cost something too.
     pub fn pause_after(
         &self,

@@ -173,9 +173,9 @@ impl Meter {
     }
 }
 
-/// The pause after a message of so many bytes.
+/// The pause after a message of this length.
 fn pause(cell: &Cell, bytes: usize) -> Option<Duration> {
     cell.owe((bytes / 1024) as u64);
-    // What is not paid is owed, so that many streams pause the longer.
+    // The unpaid rest is owed, so the pauses grow with the number of streams.
     cell.pay().inspect_err(|_| cell.owe(1)).err().map(|wait| wait.min(LONGEST_PAUSE))
 }

@@ -35,7 +35,7 @@ struct Since {
     origin: Moment,
 }
 
-/// What a call is charged to; `None` if nothing limits its caller.
+/// The cell to which a call is charged; `None` if its caller has no rate.
 pub type Charged = Option<Arc<Cell>>;
 
 /// A rate, and what is left of it.

@@ -20,10 +20,10 @@ use crate::{
 /// How often a call that waits looks at the wall clock, which may have been set.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// A call costs one more for so many bytes that it sends. That is about what it takes to parse them.
+/// The bytes of a body or message that cost as much as one more call: parsing them takes about as long.
 pub const BYTES_OF_A_CALL: usize = 16 * 1024;
 
-/// A call costs one more for so many keys, records or changes that are looked at for it.
+/// The keys, records or changes to read that cost as much as one more call.
 pub const LOOKED_AT_OF_A_CALL: usize = 100;
 
 /// Who sends a request.

@@ -85,7 +85,7 @@ impl Usage {
         }
     }
 
-    /// What is left of the rate at which messages beyond the principal's rates are looked at.
+    /// The cell for messages beyond the principal's rates, which are refused at a bounded pace.
     pub fn refusals(&self, rate: NonZeroU32, clock: &Arc<dyn Clock>) -> Arc<Cell> {
         self.refusals.get_or_init(|| Arc::new(Cell::new(rate, clock))).clone()
     }

@@ -51,7 +51,7 @@ struct Pot {
     share: usize,
 }
 
-/// What is used of the budget and of the reserve.
+/// The used bytes of the budget and of the reserve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Used {
     ordinary: usize,

@@ -30,7 +30,7 @@ const KEEP_ALIVE: Bytes = Bytes::from_static(b":\n\n");
 const CHUNK_BYTES: usize = 64 * 1024;
 /// While a subscriber paces its deliveries, the changes are read this often, so that it does not lose its place.
 const PACED_READ: Duration = Duration::from_millis(50);
-/// A page looks at about so many changes at most. The caller pays for more with more calls.
+/// The changes after which a page ends although there are more. The caller reads on with another call.
 const MOST_LOOKED_AT: usize = 5_000;
 /// The most events in the answer of one long poll.
 const MAX_POLL: usize = 1000;

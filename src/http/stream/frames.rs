@@ -1,7 +1,7 @@
 //! Reads the frames of a client (RFC 6455).
 //!
-//! Guarantees: a frame that announces more than [`MOST`] bytes is refused before its payload is read. What is buffered
-//! of a longer message counts for the budget of all bodies, in blocks, as it comes; what is announced does not. The
+//! Guarantees: a frame that announces more than [`MOST`] bytes is refused before its payload is read. The buffered
+//! bytes of a longer message count for the budget of all bodies, in blocks; the announced length does not. The
 //! reserve is for messages that begin as a heartbeat or a release. Fragments are put together, and a message has no more
 //! of them than its length explains.
 //!
@@ -33,7 +33,7 @@ pub const MOST: usize = 1024 * 1024 + 4096;
 const MOST_OF_CONTROL: u64 = 125;
 /// How many bytes of a message are counted at a time.
 const BLOCK: usize = 16 * 1024;
-/// A message may have as many fragments, and one more for each of so many bytes.
+/// The fragments that any message may have, and the bytes for which it may have one more.
 const FRAGMENTS: usize = 64;
 const FRAGMENT_BYTES: usize = 256;
 
@@ -55,7 +55,7 @@ pub struct Frames {
     buffer: BytesMut,
     /// The beginning of a message in several frames.
     begun: Option<Begun>,
-    /// What is buffered of the message that is arriving counts for this.
+    /// Counts the buffered bytes of the message that is arriving.
     charged: Charged,
     /// How many messages were read.
     messages: u64,
@@ -405,7 +405,7 @@ mod tests {
             let beats = arriving(&budget, "c", begins, 60_000);
             assert!(beats.is_ok(), "{begins}");
         }
-        // Nobody has more than half of it.
+        // One caller has half of the reserve at most.
         let beats = || arriving(&budget, "c", r#"{"id":1,"op":"heartbeats","#, 100_000);
         let taken: Vec<_> = std::iter::from_fn(|| beats().ok()).collect();
         assert!(taken.len() < 5, "{}", taken.len());

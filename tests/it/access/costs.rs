@@ -1,5 +1,10 @@
 //! What is charged is what it costs: places in queues, what was looked at, new keys, and signatures that are verified.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test of a process from outside reads the clock that its callers would read"
+)]
+
 use std::{fs, time::Duration};
 
 use serde_json::{Value, json};

@@ -8,6 +8,11 @@
 //! `make abuse` sets `ABUSE=full`: longer turns, and the 99th percentile. Without it, the 90th percentile, which 200
 //! heartbeats of a busy machine tell reliably.
 
+#![allow(
+    clippy::disallowed_methods,
+    reason = "a test of a process from outside reads the clock that its callers would read"
+)]
+
 use std::{
     sync::{
         Arc,
