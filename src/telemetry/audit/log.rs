@@ -2,15 +2,11 @@
 
 use std::{
     path::{Path, PathBuf},
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
     time::Duration,
 };
 
-use metrics::{Counter, counter};
 use tokio::sync::oneshot;
 
 use super::{
@@ -18,11 +14,13 @@ use super::{
     chain::Chain,
     entry::{AuditEntry, AuditEvent},
     kept::{Heads, Kept},
+    lacks::{Lacks, LostLines},
+    lines::{CallLine, ChangeLine},
     queue::Queue,
     trail::{AuditError, Trail},
     writer::Writer,
 };
-use crate::{clock::Clock, lease::Moment};
+use crate::clock::Clock;
 
 /// How long an order waits for its line. A disk that takes longer counts as a disk that cannot keep the line.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -42,93 +40,9 @@ pub struct AuditFiles {
     pub heads: Option<PathBuf>,
 }
 
-/// A call that is no change, and when it was recorded.
-pub(super) type CallLine = (u64, Box<AuditEntry>);
-
-/// A line of a change, when it was recorded, and the caller that waits until it is durable.
-pub(super) struct ChangeLine {
-    pub wall_ms: u64,
-    pub entry: Box<AuditEntry>,
-    pub kept: Option<oneshot::Sender<bool>>,
-}
-
 /// The line of an order cannot be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unkept;
-
-/// Lines that the audit log lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LostLines {
-    /// How many times since it was opened: lines that were lost, or ends of a chain that were gone.
-    pub count: u64,
-    /// When it was last so.
-    pub latest: Moment,
-}
-
-/// Counts losses of one kind.
-struct Tally {
-    count: AtomicU64,
-    /// A reading of the clock.
-    latest: AtomicU64,
-    total: Counter,
-}
-
-impl Tally {
-    fn new(total: Counter) -> Self {
-        Self { count: AtomicU64::new(0), latest: AtomicU64::new(0), total }
-    }
-
-    fn add(&self, now: Moment) {
-        self.latest.fetch_max(now.0, Ordering::Relaxed);
-        self.count.fetch_add(1, Ordering::Relaxed);
-        self.total.increment(1);
-    }
-
-    fn read(&self) -> Option<LostLines> {
-        let count = self.count.load(Ordering::Relaxed);
-        let latest = Moment(self.latest.load(Ordering::Relaxed));
-        (count > 0).then_some(LostLines { count, latest })
-    }
-}
-
-/// The losses of a log.
-pub(super) struct Lacks {
-    /// Lines of each chain that were lost and are not mentioned yet.
-    unmentioned: [AtomicU64; 2],
-    lost: Tally,
-    gaps: Tally,
-}
-
-impl Lacks {
-    fn new() -> Self {
-        Self {
-            unmentioned: [AtomicU64::new(0), AtomicU64::new(0)],
-            lost: Tally::new(counter!("tenure_audit_lost_total")),
-            gaps: Tally::new(counter!("tenure_audit_gaps_total")),
-        }
-    }
-
-    /// A line was lost.
-    pub(super) fn lose(&self, chain: Chain, now: Moment) {
-        self.unmentioned[chain as usize].fetch_add(1, Ordering::Relaxed);
-        self.lost.add(now);
-    }
-
-    /// Lines that were written are gone.
-    pub(super) fn gap(&self, now: Moment) {
-        self.gaps.add(now);
-    }
-
-    /// Takes the number of lost lines that no line mentions yet.
-    pub(super) fn take(&self, chain: Chain) -> u64 {
-        self.unmentioned[chain as usize].swap(0, Ordering::Relaxed)
-    }
-
-    /// They could not be mentioned.
-    pub(super) fn give_back(&self, chain: Chain, lost: u64) {
-        self.unmentioned[chain as usize].fetch_add(lost, Ordering::Relaxed);
-    }
-}
 
 /// The audit log, for those who write to it.
 pub struct AuditLog {
@@ -209,12 +123,12 @@ impl AuditLog {
 
     /// The lines that were lost since the log was opened, if any were.
     pub fn lost(&self) -> Option<LostLines> {
-        self.lacks.lost.read()
+        self.lacks.lost()
     }
 
     /// The ends of chains that were found to be gone since the log was opened, if any were.
     pub fn gaps(&self) -> Option<LostLines> {
-        self.lacks.gaps.read()
+        self.lacks.gaps()
     }
 
     /// Writes what waits, and ends. Blocks. Lines that are recorded later are lost.

@@ -19,6 +19,8 @@ mod budget;
 mod chain;
 mod entry;
 mod kept;
+mod lacks;
+mod lines;
 mod log;
 mod queue;
 mod tail;
@@ -30,6 +32,7 @@ mod writer;
 
 pub use chain::{Chain, Head, NotAHead};
 pub use entry::{Acting, AuditEntry, AuditEvent, Ordered, Subject, bounded};
-pub use log::{AuditFiles, AuditLog, LostLines, Unkept};
+pub use lacks::LostLines;
+pub use log::{AuditFiles, AuditLog, Unkept};
 pub use trail::AuditError;
 pub use verify::{ChainFault, Checks, Verified, VerifiedChain, verify};

@@ -7,7 +7,8 @@ use super::{
     chain::{Chain, Gap, Head, Said},
     entry::AuditEvent,
     kept::{Heads, Kept},
-    log::{CallLine, ChangeLine, Lacks},
+    lacks::Lacks,
+    lines::{CallLine, ChangeLine},
     queue::Queue,
     trail::{Found, Trail},
 };
