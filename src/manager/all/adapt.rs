@@ -66,13 +66,18 @@ impl<T> Collector<'_, T> {
     pub(super) async fn adapt(&self) -> Result<(), NotAll> {
         let parts: Arc<[Part]> = parts::resolve(self.call.manager, self.all)?.into();
         *self.parts.lock().unwrap_or_else(PoisonError::into_inner) = parts.clone();
-        let kept = self.kept(&parts);
+        let surplus = self.take_surplus(&parts);
+        self.give_back_surplus(surplus).await
+    }
+
+    /// Takes out the leases that the call does not keep.
+    fn take_surplus(&self, parts: &[Part]) -> Vec<Unheard> {
+        let kept = self.kept(parts);
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let (kept, surplus): (Vec<_>, Vec<_>) =
             std::mem::take(&mut *taken).into_iter().partition(|one| kept.contains(&one.key));
         *taken = kept;
-        drop(taken);
-        self.give_back_surplus(surplus).await
+        surplus
     }
 
     /// What the call keeps of its leases. It takes its keys in one order, which is the same for all calls: from the first
