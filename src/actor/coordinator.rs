@@ -7,7 +7,6 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
-    time::Duration,
 };
 
 use arc_swap::ArcSwap;
@@ -31,8 +30,8 @@ use crate::{
     telemetry::PoolMetrics,
 };
 
-/// A view of a pool that takes longer than this is kept for other readers. A pool of 10 000 keys takes about as long.
-const LONG: Duration = Duration::from_millis(5);
+/// A view of a pool with so many keys takes some milliseconds, and is kept for other readers.
+const MANY: usize = 10_000;
 
 /// What the actors and tasks of a coordinator share. It can be used as its environment.
 pub struct Coordinator {
@@ -130,8 +129,8 @@ impl Coordinator {
             plugins,
             quotas: Arc::new(quotas),
             policy_changes: watch::Sender::new(()),
-            views: Shown::new(LONG),
-            plans: Shown::new(Duration::ZERO),
+            views: Shown::new(|view| view.keys >= MANY),
+            plans: Shown::new(|_| true),
             assigning: Arc::default(),
             subscriptions: ArcSwap::from_pointee(subscriptions),
             bus,

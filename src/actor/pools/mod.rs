@@ -29,6 +29,7 @@ mod tests_deploys;
 #[cfg(test)]
 mod tests_warming;
 mod unplaced;
+mod unplaced_keys;
 mod upgrading;
 mod warm;
 mod warming;
@@ -53,7 +54,7 @@ pub use self::{
     pool::Joined,
     roster::{Roster, Routed},
     shares::{DryRun, MemberView, Noted, PoolView, Share},
-    unplaced::{KeptOut, UnplacedKeys},
+    unplaced_keys::{KeptOut, UnplacedKeys},
     warm::{Preparation, WarmSteps, WarmView},
 };
 use crate::{

@@ -6,7 +6,7 @@ use super::{
     fact::By,
     order::Order,
     pool::{Count, Joined, Place, Pool},
-    unplaced::UnplacedKeys,
+    unplaced_keys::UnplacedKeys,
     warm::WarmView,
 };
 use crate::{

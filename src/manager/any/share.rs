@@ -34,6 +34,9 @@ use crate::{
 /// How long a call waits until all keys of its pool are known.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How long a call that does not wait for keys waits for the store's feed. The feed is a few milliseconds behind.
+const BEHIND: Duration = Duration::from_millis(100);
+
 /// How long to wait before leases that an earlier session of the owner holds are tried again.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
@@ -134,6 +137,9 @@ impl Member<'_> {
             return Err(self.none(Availability::default()));
         };
         let mut unclaimed_since = None;
+        if self.call.wait_until.is_none() {
+            self.catch_up().await;
+        }
         loop {
             assign_pool(&self.manager().coordinator, self.pool).await;
             let given = self.take_given().await?;
@@ -162,6 +168,14 @@ impl Member<'_> {
             let look = unclaimed_since.map_or(until, |since: Moment| since + UNCLAIMED);
             self.next_change(&mut changes, until.min(look)).await?;
         }
+    }
+
+    /// A call that does not wait knows of what was committed before it came.
+    async fn catch_up(&self) {
+        let latest = self.manager().latest();
+        let reached = self.manager().coordinator.bus.reached(latest);
+        // The call may know less while the feed is behind.
+        let _ = tokio::time::timeout(BEHIND, reached).await;
     }
 
     /// Takes the keys that operators' orders give to this member.

@@ -22,7 +22,7 @@ const MEMBERS: usize = 200;
 
 async fn join(connection: &mut Connection, member: usize) -> Value {
     let body = json!({ "owner": format!("m{member}"), "ttl_ms": 600_000, "pool": "s" });
-    connection.post("/v1/sessions", &body).await.ok()["id"].clone()
+    connection.post("/v1/sessions", &body).await.json()["id"].clone()
 }
 
 /// A coordinator with so many keys in one pool, and members that hold them.
