@@ -100,7 +100,9 @@ async fn no_line_of_the_audit_log_has_one_and_its_chain_holds() {
     }
     guarded.server.signal(rustix::process::Signal::TERM);
     let _stopped = guarded.server.wait();
-    let text = std::fs::read_to_string(&file).expect("the audit log");
+    // Orders have a file of their own.
+    let file = dir.path().join("audit.jsonl.changes");
+    let text = std::fs::read_to_string(&file).expect("the audit log of changes");
     assert_seen("the audit log", &text);
     assert!(text.contains("\\u00ad") && text.contains("\\udb40\\udc72"), "{text}");
     let verified =
