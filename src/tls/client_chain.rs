@@ -85,7 +85,7 @@ impl ClientChain {
         // The end of a signature is as good as random.
         let last = self.chain.first().and_then(|leaf| leaf.last_chunk::<2>());
         let place = u64::from(u16::from_be_bytes(*last.unwrap_or(&[0; 2])));
-        tokio::time::sleep(Duration::from_millis(place * SPREAD_MS >> 16)).await;
+        tokio::time::sleep(Duration::from_millis((place * SPREAD_MS) >> 16)).await;
     }
 
     fn judge(&self, wall_ms: u64) -> Judged {

@@ -240,9 +240,14 @@ async fn begin(manager: &Manager, routes: &Routes) -> Position {
     }
 }
 
-/// The permits of the keys that have several. At the end each of them can be had.
+/// The leases of the keys that have permits in some worlds, by the number of permits that is in force at the end. Each of
+/// them can then be had.
 pub fn permits(plan: &Plan) -> Vec<Key> {
-    let permit = |key: &Key, at| Key::new(&format!("{key}#{at}")).expect("it is a key");
+    let number = plan.reloads.last().map_or(super::plan::PERMITS, |reload| reload.permits);
+    let lease = |key: &Key, at| match number {
+        1 => key.clone(),
+        _ => Key::new(&format!("{key}#{at}")).expect("it is a key"),
+    };
     let all = plan.shared.iter().filter(|_| plan.alls > 0);
-    all.flat_map(|key| (1..=super::plan::PERMITS).map(move |at| permit(key, at))).collect()
+    all.flat_map(|key| (1..=number).map(move |at| lease(key, at))).collect()
 }

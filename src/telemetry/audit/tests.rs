@@ -361,7 +361,7 @@ fn an_end_that_was_cut_off_shows_at_the_next_start_and_no_number_is_used_twice()
     }
     // Lines that a crash took before they were known to be durable are no gap, and neither are lines that came after.
     place.put(whole.as_bytes());
-    let third: Head = verify(&[place.path.clone()], &Checks::default())
+    let third: Head = verify(std::slice::from_ref(&place.path), &Checks::default())
         .map(|_| Head::START.then(lines[0].as_bytes()).then(lines[1].as_bytes()))
         .expect("sound")
         .then(lines[2].as_bytes());
