@@ -1,7 +1,7 @@
 //! One principal is at all its limits at once, and a stranger beside it shows forged JWTs. Another principal, which has
 //! nothing in common with it, sends heartbeats.
 //!
-//! Shown: its heartbeats take at most twice as long as alone. They are measured in turns, quiet and busy, so that both
+//! Shown: its heartbeats take at most twice as long as alone (four times in the short form, whose server is a debug build). They are measured in turns, quiet and busy, so that both
 //! kinds of turns see the same machine, and the turn in the middle counts. What the server does for the greedy principal
 //! is counted in CPU time.
 //!
@@ -211,6 +211,8 @@ pub async fn show() {
     ratios.sort_by(f64::total_cmp);
     shares.sort_by(f64::total_cmp);
     let (ratio, share) = (ratios[turns / 2], shares[turns / 2]);
-    assert!(ratio <= 2.0, "heartbeats take {ratio:.1} times as long: {ratios:?}");
+    // In a debug build, the generator of the load takes a large part of the two cores.
+    let bound = if is_full() { 2.0 } else { 4.0 };
+    assert!(ratio <= bound, "heartbeats take {ratio:.1} times as long: {ratios:?}");
     assert!(share <= 0.5, "the server works for it: {share:.2} of a core, {shares:?}");
 }

@@ -37,7 +37,8 @@ async fn the_page_gets_a_cookie_for_a_token_and_the_cookie_only_reads() {
     let cookie = set.split(';').next().expect("a pair").to_owned();
     assert!(!cookie.contains("reader"), "the token is not in it: {cookie}");
     let stranger = guarded.get("", "/sign-in").await.ok();
-    assert_eq!(stranger, json!({ "open": false, "name": null, "cookie": false, "may": {} }));
+    let nobody = json!({ "open": false, "name": null, "cookie": false, "may": {}, "may_keys": {} });
+    assert_eq!(stranger, nobody);
     let call = async |method: &str, path: &str, cookie: &str, body: &[u8]| {
         let mut connection = Connection::open(guarded.server.addr).await;
         connection.call(method, path, &[("Cookie", &format!("a=b; {cookie}"))], body).await
