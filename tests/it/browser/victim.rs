@@ -158,7 +158,10 @@ impl Victim {
     }
 
     fn lines(&self) -> Vec<Value> {
+        // Orders have a file of their own, which is there from the first of them.
+        let orders = std::fs::read_to_string(self.log.with_extension("log.changes"));
         let text = std::fs::read_to_string(&self.log).expect("an audit log");
+        let text = text + &orders.unwrap_or_default();
         // The last line may be half written.
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
