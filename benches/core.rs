@@ -87,6 +87,8 @@ impl World {
             spec: None,
             min_hold_ms: 0,
             place: false,
+            permit: false,
+            pool: None,
         };
         black_box(self.call(lease, Request::Acquire(Box::new(acquire))));
         self.commit(lease);
@@ -135,6 +137,8 @@ fn codec(criterion: &mut Criterion) {
         spec: None,
         min_hold_ms: 0,
         place: false,
+        permit: false,
+        pool: None,
     };
     let effects = world.call(&mut lease, Request::Acquire(Box::new(grant)));
     let Some(Effect::Write(write)) = effects.into_iter().next() else { return };

@@ -165,7 +165,9 @@ async fn pages(url: &str, path: &str, kind: &str, name: &str, mut after: String)
 /// Every operation that a stream takes, called for what `blind` may not read.
 async fn search_a_stream(guarded: &Guarded, digest: &str) {
     let headers = [("Authorization", "Bearer blind")];
-    let mut talk = Talk::open_with(guarded.server.addr, &headers).await.ok().expect("a stream");
+    let mut talk = Talk::open_with(guarded.server.addr, &headers)
+        .await
+        .unwrap_or_else(|_| panic!("no stream"));
     let document: Value =
         serde_json::from_str(include_str!("../../../openapi.json")).expect("a document");
     let mut called = 0;
