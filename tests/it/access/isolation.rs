@@ -212,7 +212,7 @@ pub async fn show() {
     shares.sort_by(f64::total_cmp);
     let (ratio, share) = (ratios[turns / 2], shares[turns / 2]);
     // In a debug build, the generator of the load takes a large part of the two cores.
-    let bound = if is_full() { 2.0 } else { 4.0 };
+    let (bound, most) = if is_full() { (2.0, 0.5) } else { (4.0, 0.8) };
     assert!(ratio <= bound, "heartbeats take {ratio:.1} times as long: {ratios:?}");
-    assert!(share <= 0.5, "the server works for it: {share:.2} of a core, {shares:?}");
+    assert!(share <= most, "the server works for it: {share:.2} of a core, {shares:?}");
 }
