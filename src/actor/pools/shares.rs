@@ -1,6 +1,8 @@
 //! What the members of a pool should have: shares, reserved places, and plans.
 
-use std::{borrow::Cow, time::Duration};
+use std::{borrow::Cow, sync::OnceLock, time::Duration};
+
+use bytes::Bytes;
 
 use super::{
     fact::By,
@@ -119,6 +121,8 @@ pub struct DryRun {
     pub orders: Vec<Order>,
     /// How many more leases would be asked for, but must not move, or were not held for long enough.
     pub put_off: usize,
+    /// The HTTP handlers' rendering of it.
+    pub rendered: OnceLock<Bytes>,
 }
 
 impl Pool {
@@ -429,7 +433,8 @@ impl Pool {
             self.propose(|_| true, movable, now, damping);
         orders.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         let put_off = asks.saturating_sub(orders.len());
-        DryRun { view: self.view(now), moves, orders, put_off }
+        let (view, rendered) = (self.view(now), OnceLock::new());
+        DryRun { view, moves, orders, put_off, rendered }
     }
 
     pub fn view(&mut self, now: Moment) -> PoolView {

@@ -5,5 +5,5 @@ mod json;
 mod problem;
 
 pub use ids::echo_request_id;
-pub use json::json;
+pub use json::{json, rendered_json};
 pub use problem::{Problem, ProblemCode};

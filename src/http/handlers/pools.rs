@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use bytes::Bytes;
 
 use super::admin::actor;
 use crate::{
     access::Verb,
     api::{Pool, PoolAction, PoolOrderBody, PoolPlan, Pools, limits::ORDER_MS},
     http::{
-        answer::{Problem, json},
+        answer::{Problem, json, rendered_json},
         app::App,
         caller::Caller,
         forward::act_at_home,
@@ -83,16 +84,29 @@ pub async fn plan(
     app: web::Data<App>,
     path: web::Path<String>,
 ) -> HttpResponse {
-    match found(&request, &app, &path).await {
-        Ok(pool) => {
-            // The plan looks at each key.
-            let keys = pool.view.as_ref().map_or(0, |view| view.keys);
-            Caller::of(&request).looked_at(keys + members(&pool));
-            let run = app.manager.plan_of_pool(&path).await;
-            json(&request, StatusCode::OK, &PoolPlan::of(&app, pool, run.as_deref()))
-        }
+    match planned(&request, &app, &path).await {
+        Ok(body) => rendered_json(&request, StatusCode::OK, body),
         Err(problem) => problem.respond(&request),
     }
+}
+
+/// The plan of a pool, as JSON. Many readers get one plan, which is rendered once.
+async fn planned(request: &HttpRequest, app: &App, name: &str) -> Result<Bytes, Problem> {
+    NoQuery {} = query(request)?;
+    let caller = Caller::of(request);
+    let exists = app.manager.pool_names().iter().any(|pool| **pool == *name);
+    if !exists || !caller.reads_pool(app, name) {
+        return Err(unknown(&caller, app, name));
+    }
+    let run = app.manager.plan_of_pool(name).await;
+    // The plan looks at each key and each member.
+    caller.looked_at(run.as_ref().map_or(0, |run| run.view.keys + run.view.members.len()));
+    if let Some(rendered) = run.as_ref().and_then(|run| run.rendered.get()) {
+        return Ok(rendered.clone());
+    }
+    let plan = PoolPlan::of(app, found(request, app, name).await?, run.as_deref());
+    let body = Bytes::from(serde_json::to_vec(&plan).unwrap_or_default());
+    Ok(run.map_or_else(|| body.clone(), |run| run.rendered.get_or_init(|| body.clone()).clone()))
 }
 
 /// Order something for a pool, such as to freeze it or to pause one of its keys.

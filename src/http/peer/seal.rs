@@ -9,7 +9,8 @@
 //! forwarded, is not accepted again after a restart of its receiver while that node lives.
 //!
 //! A proof names the version of its format. A node's record says which version it knows, so a sender speaks no newer one
-//! to it. A node that does not know the version of a proof rejects the call before it does anything ([`UNPROVEN`]).
+//! to it. A node that does not know the version of a proof rejects the call before it does anything, and answers with the
+//! header `x-tenure-unproven`.
 //!
 //! Assumes: no two processes use the same incarnation.
 

@@ -117,7 +117,7 @@ impl Pool {
 
 impl PoolPlan {
     pub(in crate::http) fn of(app: &App, shown: PoolShown, run: Option<&DryRun>) -> Self {
-        let Some(DryRun { view, moves, orders, put_off }) = run else {
+        let Some(DryRun { view, moves, orders, put_off, .. }) = run else {
             return Self { pool: Pool::of(app, shown), ..Self::default() };
         };
         let planned = orders.iter().take(MAX_PAGE).filter_map(|order| {

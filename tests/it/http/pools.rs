@@ -478,7 +478,7 @@ async fn who_waits_for_its_share_has_no_place_at_keys_that_nobody_gives_up() {
 /// The short form of `make abuse`: readers of plans hold up no heartbeat.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_of_plans_hold_up_no_heartbeat() {
-    let [alone, beside] = crate::abuse::plans::beside_readers(5_000, 50).await;
+    let [alone, beside] = crate::abuse::plans::beside_readers(5_000, 50, ms(0)).await;
     let most = std::time::Duration::from_millis(80).max(3 * alone);
     assert!(beside < most, "a heartbeat takes {beside:?} beside readers, {alone:?} alone");
 }
