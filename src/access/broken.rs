@@ -35,6 +35,14 @@ pub enum Broken {
     FreeMessages,
     /// A call that waits counts as one place, however many keys it waits at.
     WaitsCountCalls,
+    /// Who is on the revocation list is served.
+    RevokedServed,
+    /// An order may revoke the last principal that could undo it.
+    LastOneRevoked,
+    /// A list of a store that lost its tail replaces what is known.
+    BackwardsListBelieved,
+    /// A file is read as soon as it changed, although it may be half of what is being written.
+    HalfAFileIsRead,
 }
 
 impl Broken {

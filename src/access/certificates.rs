@@ -17,6 +17,24 @@ pub struct CertificateNames {
     pub dns: Vec<String>,
 }
 
+impl CertificateNames {
+    /// A certificate with this name alone.
+    pub(super) fn of(pattern: &CertPattern) -> Self {
+        let (mut names, name) = (Self::default(), pattern.to_string());
+        if matches!(pattern, CertPattern::Uri(_)) { &mut names.uris } else { &mut names.dns }
+            .push(name);
+        names
+    }
+
+    /// Whether one of them is this exact name: a URI, which has a colon, or a DNS name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        if name.contains(':') {
+            return self.uris.iter().any(|uri| uri == name);
+        }
+        self.dns.iter().any(|dns| dns.eq_ignore_ascii_case(name))
+    }
+}
+
 /// A name in certificates of a principal, or a pattern of such names.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum CertPattern {

@@ -8,15 +8,19 @@ use std::sync::{
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Notify;
 
-use super::principals::Access;
+use super::{
+    principals::Access,
+    revoked::{Credential, Revoked},
+};
 
-/// The principals that are in force now. Readers take no lock.
+/// The principals that are in force now, and who of them may no longer call. Readers take no lock.
 ///
 /// Whoever keeps a judgement for later calls reads [`Self::generation`] first and [`Self::load`] after it. What it
 /// judged is then at least as new as the generation that it keeps.
 #[derive(Debug)]
 pub struct Current {
     access: ArcSwap<Access>,
+    revoked: ArcSwap<Revoked>,
     generation: AtomicU64,
     replaced: Notify,
 }
@@ -27,6 +31,7 @@ impl Current {
     pub fn new(access: Access) -> Self {
         Self {
             access: ArcSwap::from_pointee(access),
+            revoked: ArcSwap::default(),
             generation: AtomicU64::new(1),
             replaced: Notify::new(),
         }
@@ -56,7 +61,27 @@ impl Current {
         }
     }
 
-    /// How many times the principals were replaced, and 1.
+    /// Who may no longer call although the file names it.
+    #[must_use]
+    pub fn revoked(&self) -> Arc<Revoked> {
+        self.revoked.load_full()
+    }
+
+    /// Whether a caller may no longer call: its principal is revoked, or what it shows.
+    #[must_use]
+    pub fn revokes(&self, principal: &str, shown: &Credential, now_ms: u64) -> bool {
+        self.revoked.load().revokes(principal, shown, now_ms)
+    }
+
+    /// Puts another revocation list into force.
+    pub fn revoke(&self, revoked: Revoked) {
+        if **self.revoked.load() != revoked {
+            self.revoked.store(Arc::new(revoked));
+            self.changed_now();
+        }
+    }
+
+    /// How many times the principals or the revocation list were replaced, and 1.
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation.load(Ordering::Acquire)
@@ -65,6 +90,10 @@ impl Current {
     /// Puts other principals into force.
     pub fn replace(&self, access: Access) {
         self.access.store(Arc::new(access));
+        self.changed_now();
+    }
+
+    fn changed_now(&self) {
         self.generation.fetch_add(1, Ordering::Release);
         self.replaced.notify_waiters();
     }

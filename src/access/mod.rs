@@ -17,6 +17,7 @@ mod broken;
 mod certificates;
 mod current;
 mod date;
+mod followed;
 #[cfg(feature = "jwt")]
 mod jwt;
 #[cfg(not(feature = "jwt"))]
@@ -28,10 +29,13 @@ mod principal;
 mod principals;
 mod quoted;
 mod read;
+mod revoked;
 mod right;
 mod subject;
 #[cfg(test)]
 mod tests;
+#[cfg(all(test, feature = "testing"))]
+mod tests_broken;
 #[cfg(test)]
 mod tests_faults;
 mod token;
@@ -43,6 +47,7 @@ pub use broken::Broken;
 pub use certificates::{CertPattern, CertificateNames};
 pub use current::Current;
 pub use date::Date;
+pub use followed::{Followed, Look};
 #[cfg(feature = "jwt")]
 pub use jwt::{JwtFault, JwtProof};
 #[cfg(not(feature = "jwt"))]
@@ -51,6 +56,10 @@ pub use limit::Limit;
 pub use pattern::{OwnerPattern, Pattern};
 pub use principal::{MAX_NAME_BYTES, Principal};
 pub use principals::{Access, Shown};
+pub use revoked::{
+    AccessOrder, Credential, MAX_CERTIFICATE_BYTES, NotCarriedOut, Revocation, Revoked, Target,
+    UnreadableRevocations,
+};
 pub use right::{Right, Scope};
 pub use subject::Subject;
 pub use token::{NotAToken, Token, TokenDigest};

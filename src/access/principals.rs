@@ -21,6 +21,8 @@ pub struct Shown<'a> {
     pub principal: &'a Arc<Principal>,
     /// What was verified of a JWT; `None` for a token.
     pub jwt: Option<JwtProof>,
+    /// The digest of what is shown.
+    pub digest: TokenDigest,
 }
 
 /// The principals of one file that was read and has no fault.
@@ -79,14 +81,14 @@ impl Access {
     ) -> Result<Option<Shown<'_>>, JwtFault> {
         let digest = TokenDigest::of(shown);
         if let Some(principal) = self.at(self.by_token.get(&digest)) {
-            return Ok(Some(Shown { principal, jwt: None }));
+            return Ok(Some(Shown { principal, jwt: None, digest }));
         }
         let dots = || shown.bytes().filter(|byte| *byte == b'.').count();
         if shown.starts_with(PREFIX) || dots() != 2 {
             return Ok(None);
         }
         let (at, proof) = self.issuers.judge(shown, digest, now_ms, allowance)?;
-        Ok(self.at(Some(&at)).map(|principal| Shown { principal, jwt: Some(proof) }))
+        Ok(self.at(Some(&at)).map(|principal| Shown { principal, jwt: Some(proof), digest }))
     }
 
     /// The principal that a JWT is of which was verified before, perhaps for an earlier reading of the file. None, if
@@ -125,6 +127,17 @@ impl Access {
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
+    }
+
+    /// What the file says, in a form that does not depend on the order of its entries, on spaces or on comments.
+    #[must_use]
+    pub fn content(&self) -> String {
+        let mut all: Vec<String> = self.principals.iter().map(ToString::to_string).collect();
+        all.sort_unstable();
+        let mut issuers = self.issuers.content();
+        issuers.sort_unstable();
+        all.append(&mut issuers);
+        all.join("\n")
     }
 
     #[cfg(all(test, feature = "jwt"))]

@@ -100,7 +100,13 @@ impl TokenDigest {
     /// The digest of what a caller sent, whether it has the form of a token or not.
     #[must_use]
     pub fn of(token: &str) -> Self {
-        Self(Sha256::digest(token.as_bytes()).into())
+        Self::of_bytes(token.as_bytes())
+    }
+
+    /// The digest of other bytes, such as those of a certificate.
+    #[must_use]
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Sha256::digest(bytes).into())
     }
 }
 

@@ -19,12 +19,22 @@ pub enum Verb {
     Probe,
     /// See the nodes and the metrics.
     Observe,
+    /// Revoke principals, tokens and certificates, and end that.
+    Access,
 }
 
 impl Verb {
     /// Every verb.
-    pub const ALL: [Self; 7] =
-        [Self::Hold, Self::Read, Self::Check, Self::Admin, Self::Break, Self::Probe, Self::Observe];
+    pub const ALL: [Self; 8] = [
+        Self::Hold,
+        Self::Read,
+        Self::Check,
+        Self::Admin,
+        Self::Break,
+        Self::Probe,
+        Self::Observe,
+        Self::Access,
+    ];
 
     /// The verb as a file has it.
     #[must_use]
@@ -37,13 +47,14 @@ impl Verb {
             Self::Break => "break",
             Self::Probe => "probe",
             Self::Observe => "observe",
+            Self::Access => "access",
         }
     }
 
     /// Whether a right with this verb is for the keys with a prefix.
     #[must_use]
     pub const fn has_keys(self) -> bool {
-        !matches!(self, Self::Probe | Self::Observe)
+        !matches!(self, Self::Probe | Self::Observe | Self::Access)
     }
 
     /// Every verb, for people.

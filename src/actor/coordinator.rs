@@ -10,6 +10,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use tokio::sync::Notify;
 
 use super::{
     environment::{Decided, Environment, digest, loaded},
@@ -25,7 +26,7 @@ use super::{
     sessions::{SessionService, Sessions},
 };
 use crate::{
-    lease::{Absorbed, Heartbeat, Inherited, Key, Lease, Moment, Nonce, Policies, View},
+    lease::{Absorbed, Common, Heartbeat, Inherited, Key, Lease, Moment, Nonce, Policies, View},
     store::Found,
     telemetry::PoolMetrics,
 };
@@ -73,6 +74,10 @@ pub struct Coordinator {
     pub(super) unknown_nodes: Inbox<BTreeSet<Nonce>>,
     /// How many leases have this node as their home node.
     homed: AtomicU32,
+    /// Wakes the task that reads the revocation list.
+    pub(crate) revocations: Notify,
+    /// A digest of the access file; 0 while it is not known.
+    access: AtomicU32,
     /// The coordinator is stopping: its actors end with their threads.
     stopping: AtomicBool,
 }
@@ -121,6 +126,8 @@ impl Coordinator {
             traced_changes: TracedChanges::default(),
             unknown_nodes: Inbox::default(),
             homed: AtomicU32::new(0),
+            revocations: Notify::new(),
+            access: AtomicU32::new(0),
             stopping: AtomicBool::new(false),
             environment,
             registry,
@@ -173,16 +180,32 @@ impl Coordinator {
         self.subscriptions.store(Arc::new(subscriptions));
     }
 
-    /// A digest of the policies, of the names of the plugins, and of what they are notified of. Nodes of one version
-    /// compare it.
-    pub(super) fn policies_digest(&self) -> u64 {
+    /// From now on, this node publishes this digest of its access file.
+    pub fn set_access_digest(&self, access: u32) {
+        self.access.store(access, Ordering::Relaxed);
+    }
+
+    /// The digest of the access file that this node publishes.
+    pub fn access_digest(&self) -> u32 {
+        self.access.load(Ordering::Relaxed)
+    }
+
+    /// Digests of what nodes must have in common: of the policies, the names of the plugins and what they are notified
+    /// of, and of the access file.
+    pub(super) fn common(&self) -> Common {
+        Common { policies: self.policies_digest(), access: self.access_digest() }
+    }
+
+    fn policies_digest(&self) -> u32 {
         let mut plugins = self.plugins.names();
         plugins.sort_unstable();
         let subscriptions = self.subscriptions();
         let mut notified: Vec<_> =
             subscriptions.iter().map(|it| (&it.plugin, &it.on, &it.prefix)).collect();
         notified.sort_unstable_by_key(|(plugin, ..)| *plugin);
-        digest(format!("{:?} {plugins:?} {notified:?}", self.node_context().policies).as_bytes())
+        let all = format!("{:?} {plugins:?} {notified:?}", self.node_context().policies);
+        // The lower half of the digest: nodes compare it with others of this length.
+        u32::try_from(digest(all.as_bytes()) & u64::from(u32::MAX)).unwrap_or_default().max(1)
     }
 
     /// The coordinator accepts no more work: actors that end from now on are not replaced.

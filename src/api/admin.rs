@@ -89,6 +89,90 @@ pub struct DrainBody {
     pub owner: String,
 }
 
+/// Whether something is revoked, or that ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum AccessAction {
+    /// Calls with it get 401 at every node, and its waits and streams end.
+    Revoke,
+    /// Ends `revoke`.
+    Unrevoke,
+}
+
+impl AccessAction {
+    /// Its name on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Revoke => "revoke",
+            Self::Unrevoke => "unrevoke",
+        }
+    }
+}
+
+/// Body of `POST /v1/admin/access`. It names one of `principal`, `token` and `certificate`.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct AccessOrderBody {
+    /// What is ordered.
+    pub action: AccessAction,
+    /// The name of a principal, whether the access file has it or not. 1 to 128 bytes, without control characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub principal: Option<String>,
+    /// The digest of a token or of a JWT: `sha256:` and 64 hexadecimal digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// A client certificate: an exact URI or DNS name of its subject alternative name, or `sha256:` and the 64 hexadecimal
+    /// digits of the SHA-256 of its DER form. 1 to 512 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<String>,
+    /// When a `revoke` ends by itself, in milliseconds from now: 1000 to 2 592 000 000 (30 days). Without it, the entry
+    /// stays until `unrevoke`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
+    /// Why. The list, the audit log and the log quote it. 1 to 256 bytes.
+    pub reason: String,
+}
+
+/// An entry of the revocation list. It has one of `principal`, `token` and `certificate`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct RevocationEntry {
+    /// The name of the principal.
+    #[serde(default)]
+    pub principal: Option<String>,
+    /// The digest of the token or the JWT.
+    #[serde(default)]
+    pub token: Option<String>,
+    /// The name or the digest of the certificate.
+    #[serde(default)]
+    pub certificate: Option<String>,
+    /// Who ordered it.
+    pub by: String,
+    /// Why.
+    pub reason: String,
+    /// When, in RFC 3339 form.
+    pub at: String,
+    /// When it ends by itself. Null: never.
+    #[serde(default)]
+    pub until: Option<String>,
+}
+
+/// Answer of `GET /v1/revocations` and of `POST /v1/admin/access`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct Revocations {
+    /// What is revoked, in the order in which that was ordered.
+    pub revoked: Vec<RevocationEntry>,
+    /// The URLs of living nodes that did not confirm within two seconds that the order is in force there. They follow as
+    /// soon as the store reaches them. Empty for a `GET`.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub unconfirmed: Vec<String>,
+}
+
 /// What an operator orders for a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]

@@ -40,6 +40,15 @@ pub struct Node {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub rules_differ: bool,
+    /// A digest of its access file: nodes with the same principals, rights and public keys show the same. It says nothing
+    /// else about the file. Null if the node does not say.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub access_digest: Option<String>,
+    /// Whether its access file differs from that of the node that answers. Only nodes of the same version are compared.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required))]
+    pub access_differs: bool,
 }
 
 /// Answer of `/v1/nodes`.

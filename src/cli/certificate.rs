@@ -4,10 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use reqwest::Url;
 
+use super::expiry;
 use crate::{
+    clock::{Clock as _, SystemClock},
     settings::Settings,
-    telemetry::Metrics,
-    tls::{Change, Served, ServerFault},
+    telemetry::{FileKind, Metrics},
+    tls::{Certificates, Change, Served, ServerFault},
 };
 
 /// How often the files are looked at.
@@ -18,6 +20,8 @@ const LOOK: Duration = Duration::from_secs(2);
 pub(super) struct Certificate {
     pub(super) served: Arc<Served>,
     pub(super) metrics: Arc<Metrics>,
+    /// When each certificate in use is valid.
+    all: Arc<Certificates>,
     /// The host in the coordinator's URL.
     host: Arc<str>,
 }
@@ -32,13 +36,14 @@ impl Certificate {
         settings: &Settings,
         url: &str,
         metrics: &Arc<Metrics>,
+        all: &Arc<Certificates>,
     ) -> Result<Option<Self>, ServerFault> {
         let Some(files) = settings.server.tls_files() else { return Ok(None) };
         let served = Arc::new(Served::open(files)?);
         let url = Url::parse(url).ok();
         let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
         let host = host.trim_matches(['[', ']']).into();
-        let certificate = Self { served, metrics: metrics.clone(), host };
+        let certificate = Self { served, metrics: metrics.clone(), all: all.clone(), host };
         certificate.show();
         actix::spawn(certificate.clone().follow());
         Ok(Some(certificate))
@@ -53,7 +58,7 @@ impl Certificate {
             match change.unwrap_or(Change::Nothing) {
                 Change::Nothing => {}
                 Change::Applied => self.applied("the files changed"),
-                Change::Refused(fault) => refused(&fault),
+                Change::Refused(fault) => self.refused(&fault),
             }
         }
     }
@@ -62,18 +67,29 @@ impl Certificate {
     pub(super) fn reload(&self) {
         match self.served.reload() {
             Ok(()) => self.applied("SIGHUP"),
-            Err(fault) => refused(&fault),
+            Err(fault) => self.refused(&fault),
         }
     }
 
     fn applied(&self, reason: &str) {
         tracing::info!(reason, "the TLS files are in effect for new connections");
+        self.metrics.files.applied(FileKind::Tls);
         self.show();
+        expiry::tell(&self.all);
+    }
+
+    fn refused(&self, fault: &ServerFault) {
+        let now_ms = SystemClock::new().wall_ms();
+        self.metrics.files.refused(FileKind::Tls, &[fault.to_string()], now_ms);
+        tracing::error!(%fault, "the TLS files cannot be used: the old certificate stays");
     }
 
     /// Shows what matters of the certificate in effect.
     fn show(&self) {
         self.metrics.certificate_expires(self.served.expires());
+        for named in self.served.named() {
+            expiry::put(&self.all, &self.metrics, named);
+        }
         if !self.served.is_for(&self.host) {
             tracing::warn!(
                 host = &*self.host,
@@ -82,8 +98,4 @@ impl Certificate {
             );
         }
     }
-}
-
-fn refused(fault: &ServerFault) {
-    tracing::error!(%fault, "the TLS files cannot be used: the old certificate stays");
 }

@@ -15,13 +15,13 @@ use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
 use rustls::ClientConfig;
 
 use super::{
+    access_file::AccessFile,
     certificate::Certificate,
-    descriptors,
+    descriptors, expiry,
     socket::{self, SocketFile},
     traces,
 };
 use crate::{
-    access::{Access, Current},
     clock::SystemClock,
     http::{
         App, Budget, Cookies, Door, Forwarder, Gatekeeper, Listeners, LongestLag, Names, Replays,
@@ -31,11 +31,11 @@ use crate::{
     manager::{Arbiters, Manager, engine::Engine},
     settings::{Audit, Settings},
     telemetry::{
-        Recorder,
+        Files, Recorder,
         audit::{AuditError, AuditFiles, AuditLog},
         trace::Exporter,
     },
-    tls::{self, Roots, TlsError},
+    tls::{self, Certificates, Roots, TlsError},
 };
 
 /// How often observed values are moved into histogram buckets.
@@ -62,12 +62,13 @@ pub(crate) struct Coordinator {
 }
 
 impl Coordinator {
-    /// Opens the store, binds the address, and serves in the background: the principals of `access`, or everybody. Must
+    /// Opens the store, binds the address, and serves in the background: the principals of `file`, or everybody. Must
     /// be called inside an actix system.
     pub(crate) async fn start(
         settings: &Settings,
-        access: Option<Arc<Current>>,
+        file: Option<&AccessFile>,
     ) -> anyhow::Result<Self> {
+        let access = file.map(|file| file.current().clone());
         let recorder = Recorder::install()?;
         let audit = open_audit(settings)?;
         let listener = listen(settings.server.listen)
@@ -80,11 +81,16 @@ impl Coordinator {
         let url = settings.advertise_url(bound);
         let engine = Engine::start(settings, url, Some(bound), arbiters.clone()).await?;
         let manager = engine.manager.clone();
-        if let Some(access) = &access {
-            manager.limit_principals(&access.load());
+        match file {
+            Some(file) => file.start(&manager),
+            None => manager.publish_access(None),
         }
+        let followed = manager.follow_revocations(access.as_ref()).await;
+        followed.context("cannot read the revocation list")?;
         let url = settings.advertise_url(bound);
-        let certificate = Certificate::open(settings, &url, &engine.metrics)?;
+        let certificates = Arc::<Certificates>::default();
+        let certificate = Certificate::open(settings, &url, &engine.metrics, &certificates)?;
+        expiry::start(settings, &certificates, &engine.metrics);
         let traces = traces::start(settings, settings.node_name(bound), &engine.metrics)?;
         let secret = &engine.store.store.meta().secret;
         let clock = Arc::new(SystemClock::new());
@@ -125,6 +131,7 @@ impl Coordinator {
                 .traced(traces.as_ref().map(Exporter::tracer)),
             open_door: settings.is_open_door(),
             access,
+            certificates,
             cookies,
             bodies,
             streams: streams.clone(),
@@ -152,13 +159,15 @@ impl Coordinator {
             actix::spawn(warn_of_open_door());
         }
         actix::spawn(async move {
-            let (mut shared, mut odd) = (BTreeSet::new(), BTreeSet::new());
+            let [mut odd, mut other_access] = [BTreeSet::new(), BTreeSet::new()];
+            let mut shared = BTreeSet::new();
             loop {
                 tokio::time::sleep(UPKEEP).await;
                 recorder.upkeep();
                 kept.settle_ownership_log();
                 shared = warn_of_shared_addresses(&kept, &shared);
                 odd = warn_of_other_rules(&kept, &odd);
+                other_access = warn_of_other_access(&kept, &other_access);
             }
         });
         Ok(Self { bound, engine, audit, traces, server: handle, certificate, socket, ended })
@@ -182,11 +191,6 @@ impl Coordinator {
         self.engine.set_policies(settings)
     }
 
-    /// Puts other limits of principals on leases and sessions into force.
-    pub(crate) fn limit_principals(&self, access: &Access) {
-        self.engine.manager.limit_principals(access);
-    }
-
     /// Reads the files of the certificate again.
     pub(crate) fn reload_certificate(&self) {
         if let Some(certificate) = &self.certificate {
@@ -194,9 +198,14 @@ impl Coordinator {
         }
     }
 
-    /// Counts a reload of the settings.
-    pub(crate) fn count_reload(&self, applied: bool) {
-        self.engine.metrics.reloaded(applied);
+    /// Reads the access file again.
+    pub(super) fn reload_access(&self, file: &AccessFile) {
+        file.reload(&self.engine.manager);
+    }
+
+    /// Which files are in force.
+    pub(crate) fn files(&self) -> &Files {
+        &self.engine.metrics.files
     }
 
     /// Accepts no more work, finishes what is in flight, syncs, and closes the store.
@@ -300,6 +309,15 @@ fn warn_of_other_rules(manager: &Manager, said: &BTreeSet<Nonce>) -> BTreeSet<No
             %node,
             "another node has other policies or plugins: give all nodes the same, and reload them"
         );
+    }
+    odd
+}
+
+/// Warns once about each living node whose access file differs from this node's.
+fn warn_of_other_access(manager: &Manager, said: &BTreeSet<Nonce>) -> BTreeSet<Nonce> {
+    let odd = manager.nodes_with_other_access();
+    for node in odd.difference(said) {
+        tracing::warn!(%node, "another node has another access file: give all nodes the same");
     }
     odd
 }

@@ -8,6 +8,7 @@
 //! `jsonl`.
 
 mod access;
+mod access_file;
 mod acquire;
 mod args;
 mod attention;
@@ -29,6 +30,7 @@ mod descriptors;
 mod drain;
 mod event_line;
 mod exit;
+mod expiry;
 mod fence_skip;
 mod figures;
 mod forget;
@@ -307,7 +309,7 @@ fn run(cli: Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, Failu
         Command::Store(args) => block_on(args.run(&output)),
         Command::Audit(args) => args.run(&output),
         Command::Config(args) => args.run(&output),
-        Command::Access(args) => args.run(&output),
+        Command::Access(args) => block_on(args.run(&output, context)),
         Command::Token(args) => args.run(&output),
         Command::Context(args) => args.run(&servers, &output),
         Command::Complete(args) => args.run(Cli::command(), &output),

@@ -60,6 +60,7 @@ fn note(node: &Node) -> String {
     let notes = [
         node.address_shared.then_some("another node has this address"),
         node.rules_differ.then_some("its policies or plugins differ"),
+        node.access_differs.then_some("its access file differs"),
     ];
     let notes: Vec<&str> = notes.into_iter().flatten().collect();
     if notes.is_empty() { dash() } else { notes.join("; ") }
@@ -77,12 +78,14 @@ mod tests {
         let odd = Node {
             address_shared: true,
             rules_differ: true,
+            access_differs: true,
             incarnation: "7".into(),
             ..node("alive")
         };
         let cells = row(&odd, true);
         assert_eq!(cells.len(), HEADING.len() + 1);
         assert!(cells[6].contains("address") && cells[6].contains("policies"), "{cells:?}");
+        assert!(cells[6].contains("access file"), "{cells:?}");
         assert_eq!(cells[7], "7");
     }
 }

@@ -19,6 +19,7 @@ use super::{
     raise::{self, Change},
 };
 use crate::{
+    access::Revoked,
     lease::{Epoch, Key, Revision},
     manager::engine::{self, OpenStore, Surroundings, how_to_empty, place},
     settings::Settings,
@@ -90,6 +91,9 @@ impl RestoreArgs {
                     epoch.0,
                     epoch.0 + 1
                 ));
+                if let Some(line) = revocations(&backup)? {
+                    output::talk(&line);
+                }
                 (Some(backup.keys), epoch)
             }
         };
@@ -239,6 +243,29 @@ async fn fill(
     }
     raise::nobody_wakes(shared, surroundings, Duration::ZERO).await?;
     end(shared).await
+}
+
+/// What to do about the revocation list: the backup has the one of its moment. `None`: it never had one.
+fn revocations(backup: &Backup) -> anyhow::Result<Option<String>> {
+    let mut found = None;
+    for item in backup.items()? {
+        let (key, record) = item?;
+        if key.is_of_revocations() {
+            found = Some(Revoked::of_value(record.value.as_deref()));
+        }
+    }
+    let list = match found {
+        None => return Ok(None),
+        Some(Ok(list)) => match list.entries.len() {
+            1 => "1 entry".to_owned(),
+            entries => format!("{entries} entries"),
+        },
+        Some(Err(error)) => format!("a value that cannot be read ({error})"),
+    };
+    Ok(Some(format!(
+        "the revocation list of the backup has {list}. Revoke again who was revoked since the backup was made: tenure access \
+         list, tenure access revoke; or take them out of the access file before you start a coordinator"
+    )))
 }
 
 /// The last step: removes the mark. From now on the store has all keys.

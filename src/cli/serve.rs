@@ -1,19 +1,16 @@
 //! `tenure serve`: runs a coordinator until SIGTERM or SIGINT.
 
-use std::sync::Arc;
-
 use anyhow::Context as _;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{Exit, Failure, SettingsArgs, coordinator::Coordinator};
+use super::{Exit, Failure, SettingsArgs, access_file::AccessFile, coordinator::Coordinator};
 use crate::{
-    access::{Access, Current},
     clock::{Clock as _, SystemClock},
     http,
     manager::engine,
-    settings::{Faults, LogFormat, Plugin, PluginKind, Settings},
-    telemetry::init_logs,
+    settings::{LogFormat, Plugin, PluginKind, Settings},
+    telemetry::{FileKind, init_logs},
     worker::company,
 };
 
@@ -21,7 +18,7 @@ pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
     let loaded = args.load()?;
     loaded.check_files()?;
     let settings = loaded.settings;
-    let access = read_access(&settings)?;
+    let access = AccessFile::open(&settings)?;
     let json = settings.telemetry.log_format == LogFormat::Json;
     init_logs(&settings.telemetry.log, json, http::CONNECTION_LINES)
         .map_err(|error| Failure::Usage(format!("telemetry.log: {error}")))?;
@@ -33,7 +30,7 @@ pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
 async fn serve(
     args: &SettingsArgs,
     mut settings: Settings,
-    access: Option<Arc<Current>>,
+    access: Option<AccessFile>,
 ) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
@@ -45,7 +42,7 @@ async fn serve(
         // Start the guardian now: otherwise its start would use up the time of the first fence or check.
         drop(company::badge().await);
     }
-    let mut coordinator = Coordinator::start(&settings, access.clone()).await?;
+    let mut coordinator = Coordinator::start(&settings, access.as_ref()).await?;
     let (store, place) = (settings.store.kind.as_str(), engine::place(&settings));
     tracing::info!(version = env!("CARGO_PKG_VERSION"), store, place, "serving");
     // Programs that start a server on a free port read this line.
@@ -64,7 +61,7 @@ async fn serve(
                 coordinator.reload_certificate();
                 reload(args, &mut settings, &coordinator);
                 if let Some(access) = &access {
-                    reload_access(&settings, access, &coordinator);
+                    coordinator.reload_access(access);
                 }
                 continue;
             }
@@ -91,9 +88,11 @@ fn reload(args: &SettingsArgs, settings: &mut Settings, coordinator: &Coordinato
         coordinator.set_policies(&next).map_err(|error| vec![format!("{error:#}")])?;
         Ok::<_, Vec<String>>((next, changed))
     });
-    coordinator.count_reload(applied.is_ok());
+    let files = coordinator.files();
     match applied {
         Ok((next, changed)) => {
+            files.applied(FileKind::Settings);
+            files.need_restart(changed.clone());
             *settings = next;
             tracing::info!(policies = settings.policies.len(), "settings reloaded: SIGHUP");
             if !changed.is_empty() {
@@ -102,38 +101,11 @@ fn reload(args: &SettingsArgs, settings: &mut Settings, coordinator: &Coordinato
             }
         }
         Err(faults) => {
+            files.refused(FileKind::Settings, &faults, SystemClock::new().wall_ms());
             for fault in &faults {
                 tracing::error!(%fault, "settings not reloaded: SIGHUP");
             }
             tracing::error!(faults = faults.len(), "the settings have faults: the policies stay");
-        }
-    }
-}
-
-/// The access file that the settings name.
-fn read_access(settings: &Settings) -> Result<Option<Arc<Current>>, Faults> {
-    let path = &settings.auth.file;
-    if path.as_os_str().is_empty() {
-        return Ok(None);
-    }
-    let access = Access::read(path, SystemClock::new().wall_ms())?;
-    Ok(Some(Arc::new(Current::new(access))))
-}
-
-/// Reads the access file again. If it has faults, nothing changes.
-fn reload_access(settings: &Settings, current: &Current, coordinator: &Coordinator) {
-    match Access::read(&settings.auth.file, SystemClock::new().wall_ms()) {
-        Ok(access) => {
-            let principals = access.principals().len();
-            coordinator.limit_principals(&access);
-            current.replace(access);
-            tracing::info!(principals, "access file reloaded: SIGHUP");
-        }
-        Err(faults) => {
-            for fault in &faults.0 {
-                tracing::error!(%fault, "access file not reloaded: SIGHUP");
-            }
-            tracing::error!(faults = faults.0.len(), "the access file has faults: the rights stay");
         }
     }
 }

@@ -125,11 +125,11 @@ pub use router::{Route, Router};
 pub use session::{Session, SessionOptions};
 
 pub use crate::api::{
-    AnyOrder as Order, Assignment, Attention, CordonedOwner, Drained, Forgot, HealthCheck,
-    Holdings, KeyCounts, Measured, Node, NodeCounts, NodeStatus, Nodes, OrderedBy, PastTenure,
-    PausedKey, PlannedMove, Pool, PoolAction, PoolGuard, PoolMember, PoolOrderBody, PoolPlan,
-    Pools, Released, RouteState, Series, SeriesPoint, Spans, Status, StoreStatus, Top, TopRow,
-    UnplacedKey, UnplacedKeys, WarmingKey,
+    AccessAction, AccessOrderBody, AnyOrder as Order, Assignment, Attention, CordonedOwner,
+    Drained, Forgot, HealthCheck, Holdings, KeyCounts, Measured, Node, NodeCounts, NodeStatus,
+    Nodes, OrderedBy, PastTenure, PausedKey, PlannedMove, Pool, PoolAction, PoolGuard, PoolMember,
+    PoolOrderBody, PoolPlan, Pools, Released, RevocationEntry, Revocations, RouteState, Series,
+    SeriesPoint, Spans, Status, StoreStatus, Top, TopRow, UnplacedKey, UnplacedKeys, WarmingKey,
     reading::{
         Alive, Check, Grant, Grants, History, LeaseView, Leases, Notice, Opened, Problem,
         Readiness, SessionAlive, SessionView, Sessions,

@@ -2,8 +2,10 @@
 
 use serde::Deserialize;
 
-use super::{Client, ClientError, Drained, Forgot, Pool};
-use crate::api::{DrainBody, FenceSkipBody, ForgetBody, PinBody, PoolOrderBody, RevokeBody};
+use super::{Client, ClientError, Drained, Forgot, Pool, Revocations, call::Call};
+use crate::api::{
+    AccessOrderBody, DrainBody, FenceSkipBody, ForgetBody, PinBody, PoolOrderBody, RevokeBody,
+};
 
 /// The answer to an order for a pool.
 #[derive(Deserialize)]
@@ -73,6 +75,22 @@ impl Client {
             Ordered::Shown(pool) => Some(*pool),
             Ordered::Hidden(Hidden {}) => None,
         })
+    }
+
+    /// Revokes a principal, a token or a certificate, or ends that. Returns the list as it is then.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn order_access(&self, order: &AccessOrderBody) -> Result<Revocations, ClientError> {
+        self.post("admin/access", order).await
+    }
+
+    /// What is revoked.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn revocations(&self) -> Result<Revocations, ClientError> {
+        self.call(&Call::get("revocations")).await
     }
 
     /// Pins a key under a name: its tenures do not expire while it has a pin.

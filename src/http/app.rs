@@ -15,6 +15,7 @@ use crate::{
     manager::{Manager, store_tag},
     store::LeaseStore,
     telemetry::Recorder,
+    tls::Certificates,
 };
 
 /// The state that the handlers share.
@@ -38,6 +39,8 @@ pub struct App {
     pub open_door: bool,
     /// The access file that is in force; `None`: everybody may do everything.
     pub access: Option<Arc<Current>>,
+    /// When each certificate in use is valid.
+    pub certificates: Arc<Certificates>,
     /// The cookies of the status page.
     pub cookies: Arc<Cookies>,
     /// The bytes that bodies may take.

@@ -4,8 +4,8 @@ use actix_web::web;
 
 use super::{
     handlers::{
-        acquire, acquire_all, acquire_any, admin, assignment, events, heartbeats, leases, pools,
-        releases, service, sessions, status, stream,
+        access, acquire, acquire_all, acquire_any, admin, assignment, events, heartbeats, leases,
+        pools, releases, service, sessions, status, stream,
     },
     pages,
 };
@@ -76,6 +76,8 @@ resources! {
     "/v1/admin/fence-skip" post admin::fence_skip;
     "/v1/admin/forget" post admin::forget;
     "/v1/admin/pool" post pools::order;
+    "/v1/admin/access" post access::order;
+    "/v1/revocations" get access::list;
     "/v1/sessions/{id}/heartbeat" post sessions::heartbeat;
     "/v1/sessions/{id}/drain" post sessions::drain;
     "/v1/sessions" get sessions::list, post sessions::open;

@@ -74,7 +74,7 @@ pub use primitives::{
 };
 pub use promise_cell::{PromiseCell, PromiseTerms};
 pub use records::{
-    Behavior, Change, ChangeKind, Check, CheckKind, CodecError, Condition, Ended, Fence,
+    Behavior, Change, ChangeKind, Check, CheckKind, CodecError, Common, Condition, Ended, Fence,
     FencesAndDelay, Handover, KeyState, LEVEL, Level, LevelError, MAX_CHECKS, MAX_LATE_FENCES,
     MAX_NODE_TTL_MS, MAX_REQUEST_MARKS, NodeRecord, NodeState, NotASessionId, Offer, Record,
     RequestMark, Revocation, SessionId, SessionRef, SessionSpec, Tenure, digest_of,

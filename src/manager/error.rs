@@ -184,6 +184,20 @@ pub enum AdminError {
     /// The key has the highest number of pins.
     #[error("the key has {} pins, which is the limit", crate::lease::MAX_PINS)]
     TooManyPins,
+    /// This node has no access file.
+    #[error("this node has no access file, so a revocation would have no effect here")]
+    NoAccessFile,
+    /// The order would leave no principal that could undo it.
+    #[error(
+        "the access file has no other principal with the right \"access\", so the order could not be undone: give another one that \
+         right first, or take this one out of the file"
+    )]
+    LocksOut,
+    /// A node of another version serves the store, and may not know of such orders.
+    #[error(
+        "the node {0} runs another version, which may not follow the revocation list: upgrade it first"
+    )]
+    OtherVersion(Box<str>),
     /// What any operation can meet.
     #[error(transparent)]
     Call(#[from] CallError),

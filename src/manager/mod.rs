@@ -36,6 +36,8 @@ mod past;
 mod pools;
 mod quotas;
 mod recent;
+mod revocation_list;
+mod revocations;
 mod sessions;
 mod turnstile;
 mod under_session;
@@ -79,6 +81,7 @@ pub use pools::PoolShown;
 pub(crate) use recent::{
     FailedFence, FailedFences, GuardedPool, StuckKey, StuckKeys, UnevenPool, UnplacedPool,
 };
+pub(crate) use revocation_list::ListTrouble;
 #[cfg(feature = "testing")]
 pub(crate) use sessions::check_progress;
 pub use sessions::{Asks, MAX_PROGRESS_BYTES, Opened, SessionAlive, SessionView};
@@ -118,6 +121,8 @@ pub struct Manager {
     node: Option<Arc<Node>>,
     /// Who may ask for the permits of a key.
     turnstiles: turnstile::Turnstiles,
+    /// Who may no longer call.
+    revocations: revocation_list::Revocations,
     /// How many keys are in each state.
     counter: Arc<count::KeyCounter>,
 }

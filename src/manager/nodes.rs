@@ -2,11 +2,14 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use hmac::Mac as _;
+
 use super::{Manager, error::Home};
 use crate::{
+    access::Access,
     actor::NodeView,
     lease::{Epoch, Level, NodeRecord, Nonce},
-    telemetry::ShedClass,
+    telemetry::{Files, ShedClass},
 };
 
 /// How many writes one call has in flight over a network.
@@ -55,6 +58,37 @@ impl Manager {
         let Some((own, others)) = nodes.split_first() else { return BTreeSet::new() };
         let others = others.iter().filter(|other| other.goes_by_others_than(own));
         others.map(|other| other.record.incarnation).collect()
+    }
+
+    /// Other living nodes of the same version whose access file differs from this node's. What a node answers by itself
+    /// has the rights of its own file.
+    #[must_use]
+    pub fn nodes_with_other_access(&self) -> BTreeSet<Nonce> {
+        let nodes = self.nodes();
+        let Some((own, others)) = nodes.split_first() else { return BTreeSet::new() };
+        let others = others.iter().filter(|other| other.has_other_access_than(own));
+        others.map(|other| other.record.incarnation).collect()
+    }
+
+    /// Publishes a digest of this access file, or that there is none. The digest has a key, so it shows no more
+    /// than which nodes have the same file.
+    pub(crate) fn publish_access(&self, access: Option<&Access>) {
+        let mut mac = self.coordinator.node_context().secret.key_of("tenure access file 1");
+        mac.update(access.map(Access::content).as_deref().unwrap_or("none").as_bytes());
+        let tag = mac.finalize().into_bytes();
+        let digest = tag.first_chunk().map_or(0, |first| u32::from_le_bytes(*first));
+        self.coordinator.set_access_digest(digest.max(1));
+    }
+
+    /// The digest of the access file that this node publishes.
+    #[must_use]
+    pub fn access_digest(&self) -> u32 {
+        self.coordinator.access_digest()
+    }
+
+    /// Which files are in force.
+    pub(crate) fn files(&self) -> &Files {
+        &self.coordinator.metrics.files
     }
 
     /// The present incarnation of this node.

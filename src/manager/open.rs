@@ -137,6 +137,7 @@ impl Manager {
             supervisor,
             node,
             turnstiles: Default::default(),
+            revocations: Default::default(),
             counter,
         });
         supervise(&manager, "guards of pools", |manager| manager.keep_guards());

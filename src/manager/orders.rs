@@ -91,17 +91,30 @@ impl Manager {
         until: Moment,
         asked: Asked,
     ) -> Result<Option<(Token, PoolControls)>, AdminError> {
-        let key = Key::of_pool(pool);
+        let change = |stored: Option<&str>| carry_out(order, said, stored);
+        self.rewrite(&Key::of_pool(pool), until, asked, &change).await
+    }
+
+    /// Changes the value of a record that is no caller's, as its only writer: `change` gives what is returned, and the
+    /// new value if there is one. Returns the token under which the value stands as well, or `None`: the tenure of the
+    /// record ended before the value was stored.
+    pub(super) async fn rewrite<T>(
+        &self,
+        key: &Key,
+        until: Moment,
+        asked: Asked,
+        change: &impl Fn(Option<&str>) -> Result<(T, Option<String>), AdminError>,
+    ) -> Result<Option<(Token, T)>, AdminError> {
         // Two orders wait for each other: each has an owner of its own.
         let name = self.coordinator.entropy.nonce().to_string();
         let Ok(owner) = Owner::new(&name) else { return Err(CallError::Unexpected.into()) };
         let acquire = Acquire { wait_until: Some(until), ..self.request(&owner, TTL_MS) };
-        let grant = self.own(&key, acquire, asked).await.map_err(|error| match error {
+        let grant = self.own(key, acquire, asked).await.map_err(|error| match error {
             AcquireError::Call(error) => error,
             _ => CallError::Busy,
         })?;
-        let carried_out = carry_out(order, said, grant.view.value.as_deref());
-        let value = carried_out.as_ref().ok().and_then(|(_, value)| value.as_deref());
+        let changed = change(grant.view.value.as_deref());
+        let value = changed.as_ref().ok().and_then(|(_, value)| value.as_deref());
         let is_stored = self.coordinator.protocol.an_order_is_stored_before_its_answer();
         let value = value.filter(|_| is_stored);
         let release = Release { lease_id: grant.lease_id, value: value.map(Into::into) };
@@ -110,8 +123,8 @@ impl Manager {
             Err(HolderError::Call(error)) => return Err(error.into()),
             Err(_) => false,
         };
-        let (controls, _) = carried_out?;
-        Ok(released.then_some((grant.view.token, controls)))
+        let (result, _) = changed?;
+        Ok(released.then_some((grant.view.token, result)))
     }
 
     /// What operators ordered for a pool, as far as this node knows.

@@ -9,6 +9,7 @@
 //! that this build may lack.
 
 mod build;
+mod certificates;
 mod content;
 mod fault;
 mod files;

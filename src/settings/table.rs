@@ -5,7 +5,7 @@
 
 use config::{ConfigError, Value};
 
-use super::value::Shown;
+use super::{content::Content, value::Shown};
 
 /// A struct whose fields are settings.
 pub(super) trait Section: Default + 'static {
@@ -23,6 +23,8 @@ pub(super) struct Row<S: 'static> {
     pub(super) rules: &'static [fn(&S) -> Vec<String>],
     /// What is wrong with the file that it names.
     pub(super) files: &'static [fn(&S) -> Option<String>],
+    /// What must be in the file that it names.
+    pub(super) contents: &'static [Content],
 }
 
 /// What a row says of its setting, whatever the section.
@@ -42,6 +44,11 @@ impl<S: 'static> Row<S> {
     /// The faults of a value of the right type.
     pub(super) fn faults(&self, section: &S) -> Vec<String> {
         self.rules.iter().flat_map(|rule| rule(section)).collect()
+    }
+
+    /// Whether it names a file with certificates.
+    pub(super) fn is_of_certificates(&self) -> bool {
+        matches!(self.contents, [Content::Pem("CERTIFICATE")])
     }
 
     /// The faults of the file that the value names.
@@ -137,6 +144,7 @@ macro_rules! section {
                         $(|section| $rule(section).into_iter().map(String::from).collect(),)*
                     ],
                     files: &[$(|section| $content.fault(&section.$key),)?],
+                    contents: &[$($content)?],
                 },
             )*];
         }

@@ -91,6 +91,8 @@ pub(super) struct Setting {
     pub(super) show: Of<Shown>,
     pub(super) faults: Of<Vec<String>>,
     pub(super) file_faults: Of<Vec<String>>,
+    /// It names a file with certificates.
+    pub(super) is_of_certificates: bool,
     differs: Differs,
 }
 
@@ -108,6 +110,7 @@ fn place<S: Section>(
         show: Box::new(move |settings| (row.show)(of(settings))),
         faults: Box::new(move |settings| row.faults(of(settings))),
         file_faults: Box::new(move |settings| row.file_faults(of(settings))),
+        is_of_certificates: row.is_of_certificates(),
         differs: Box::new(move |one, other| (row.differs)(of(one), of(other))),
     }));
 }

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 
+use super::files::Files;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AcquireOutcome {
     Granted,
@@ -264,10 +266,11 @@ pub struct Metrics {
     pub http_lag: Gauge,
     /// 1 if whoever reaches the port from elsewhere may do everything.
     pub open_door: Gauge,
-    reloads: [Counter; 2],
     handshakes: [Counter; 5],
     certificate_expires: Gauge,
     pub clock_jumps: Counter,
+    /// Which files are in force.
+    pub files: Files,
     /// Ownership log lines left out.
     pub lines_suppressed: Counter,
     spans_dropped: [Counter; 2],
@@ -293,6 +296,8 @@ impl Metrics {
         gauge!("tenure_build_info", "version" => env!("CARGO_PKG_VERSION")).set(1.0);
         // The log layer counts it.
         let _ = counter!("tenure_http_connections_broken_total");
+        // 0: there is no such certificate. The files that the settings name follow.
+        gauge!("tenure_certificate_expires_seconds", "setting" => "node.ca").set(0.0);
         // The audit log counts it.
         let _ = counter!("tenure_audit_lost_total");
         let _ = counter!("tenure_audit_gaps_total");
@@ -355,13 +360,12 @@ impl Metrics {
                 .map(|limit| counter!("tenure_limited_total", "limit" => limit.as_str())),
             http_lag: gauge!("tenure_http_lag_seconds"),
             open_door: gauge!("tenure_open_door"),
-            reloads: ["applied", "refused"]
-                .map(|outcome| counter!("tenure_config_reloads_total", "outcome" => outcome)),
             handshakes: ["done", "resumed", "failed", "timed-out", "cut-off"].map(
                 |outcome| counter!("tenure_tls_handshakes_total", "outcome" => outcome),
             ),
             certificate_expires: gauge!("tenure_tls_certificate_expires_seconds"),
             clock_jumps: counter!("tenure_clock_jumps_total"),
+            files: Files::register(),
             lines_suppressed: counter!("tenure_log_lines_suppressed_total"),
             spans_dropped: ["queue-full", "not-accepted"]
                 .map(|reason| counter!("tenure_trace_spans_dropped_total", "reason" => reason)),
@@ -388,11 +392,6 @@ impl Metrics {
         self.limited[limit as usize].increment(1);
     }
 
-    /// Records a reload of the file, whose policies were applied or refused.
-    pub fn reloaded(&self, applied: bool) {
-        self.reloads[usize::from(!applied)].increment(1);
-    }
-
     /// Records spans that were not exported.
     pub fn spans_dropped(&self, why: DroppedSpan, spans: u64) {
         self.spans_dropped[why as usize].increment(spans);
@@ -407,6 +406,13 @@ impl Metrics {
     pub fn certificate_expires(&self, at: u64) {
         #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
         self.certificate_expires.set(at as f64);
+    }
+
+    /// Sets when the certificates that a setting names end to be valid, in seconds since 1970.
+    pub fn named_certificate_expires(&self, setting: &str, at: u64) {
+        #[expect(clippy::cast_precision_loss, reason = "a gauge is a float")]
+        gauge!("tenure_certificate_expires_seconds", "setting" => setting.to_owned())
+            .set(at as f64);
     }
 
     /// Records that a lease actor died and was replaced.

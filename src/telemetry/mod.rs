@@ -8,6 +8,7 @@
 pub mod audit;
 mod escaped;
 mod fences;
+mod files;
 mod line_limit;
 mod log;
 mod metrics;
@@ -25,6 +26,7 @@ mod traced_lines;
 
 pub use escaped::{escaped_json, escaped_text};
 pub use fences::{FenceMetrics, FenceTry};
+pub use files::{FileKind, Files, NotInForce};
 pub use line_limit::settle_lines;
 pub use log::{ConnectionLines, OwnershipLog, init_logs};
 pub use metrics::{

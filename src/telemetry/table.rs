@@ -369,6 +369,26 @@ pub const TABLE: &[Series] = &[
         "Reloads of the settings file after SIGHUP, by whether its policies were applied or refused.",
     ),
     counter(
+        "tenure_access_reloads_total",
+        &["outcome"],
+        "Readings of the access file and its files of keys after they changed or after SIGHUP, by whether they were applied or refused.",
+    ),
+    gauge(
+        "tenure_access_generation",
+        &[],
+        "Rises with each reading of the access file that is put into force, and with each change of the revocation list that the node then follows. 0: no access file.",
+    ),
+    counter(
+        "tenure_tls_reloads_total",
+        &["outcome"],
+        "Readings of the port's TLS files after they changed or after SIGHUP, by whether they were applied or refused.",
+    ),
+    gauge(
+        "tenure_file_not_in_force",
+        &["file"],
+        "1 if a file on disk was read and refused, so that what it said before is in force: `access` (with its files of keys), `tls` or `settings`.",
+    ),
+    counter(
         "tenure_tls_handshakes_total",
         &["outcome"],
         "TLS handshakes with clients that ended, by how.",
@@ -377,6 +397,11 @@ pub const TABLE: &[Series] = &[
         "tenure_tls_certificate_expires_seconds",
         &[],
         "When the server's certificate, or the first of the authorities in its file, expires: Unix time. 0: no TLS.",
+    ),
+    gauge(
+        "tenure_certificate_expires_seconds",
+        &["setting"],
+        "When the certificates that a setting other than server.tls_cert names expire: Unix time. Of several authorities, the first that is still valid counts. 0: there are none.",
     ),
     counter(
         "tenure_clock_jumps_total",

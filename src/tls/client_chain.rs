@@ -14,7 +14,10 @@ use std::{
 
 use rustls::pki_types::CertificateDer;
 
-use super::{expiry::validity, served::Served};
+use super::{
+    expiry::{Validity, validity},
+    served::Served,
+};
 
 /// The longest time after a change of authorities or lists until a chain of an idle caller is judged again. Chains are
 /// spread over this time, because each judgement verifies signatures on a thread that serves heartbeats.
@@ -57,8 +60,8 @@ impl ClientChain {
         before: Before,
         is_resumed: bool,
     ) -> Option<Self> {
-        let periods: Option<Vec<(u64, u64)>> = chain.iter().map(|der| validity(der)).collect();
-        let to_ms = |(from, until): (u64, u64)| (ms(from), ms(until.saturating_add(1)));
+        let periods: Option<Vec<Validity>> = chain.iter().map(|der| validity(der)).collect();
+        let to_ms = |Validity { from, until }| (ms(from), ms(until.saturating_add(1)));
         let periods: Vec<(u64, u64)> = periods?.into_iter().map(to_ms).collect();
         let chain = chain.iter().map(|der| der.clone().into_owned()).collect();
         // A handshake that resumes a session verifies no validity.

@@ -1,21 +1,135 @@
-//! The time in which a certificate is valid.
+//! When certificates are valid, and what to say of those that are not, or soon will not be.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
 
 use der::{
     AnyRef, Decode as _, SliceReader, Tag, Tagged as _,
     asn1::{GeneralizedTime, UtcTime},
 };
+use rustls::pki_types::CertificateDer;
+
+use super::pem;
+
+/// A certificate that ends within this many seconds is reported: two weeks.
+const SOON: u64 = 14 * 24 * 3600;
+
+/// When a certificate is valid, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Validity {
+    pub from: u64,
+    pub until: u64,
+}
+
+/// The certificates of a file that a setting names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedCertificates {
+    /// Such as `server.tls_cert`.
+    pub setting: String,
+    pub path: PathBuf,
+    /// They are authorities, of which each is good by itself. Otherwise, they are a certificate and the authorities
+    /// between it and a root, which are good together.
+    pub are_authorities: bool,
+    pub certificates: Vec<Validity>,
+}
+
+/// What is wrong with certificates, or soon will be. The times are in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expiry {
+    /// None that is needed is valid any more.
+    Over(u64),
+    /// None that is needed is valid yet.
+    NotYet(u64),
+    /// One ends soon.
+    Soon(u64),
+}
+
+impl NamedCertificates {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// Why it cannot be read.
+    pub fn read(setting: &str, path: &Path, are_authorities: bool) -> Result<Self, String> {
+        Self::of(setting, path, are_authorities, &pem::certificates(path)?)
+    }
+
+    /// These certificates.
+    pub(super) fn of(
+        setting: &str,
+        path: &Path,
+        are_authorities: bool,
+        certificates: &[CertificateDer<'_>],
+    ) -> Result<Self, String> {
+        let all = certificates.iter().map(|certificate| validity(certificate));
+        let certificates = all.collect::<Option<Vec<_>>>();
+        let certificates = certificates.ok_or("has a malformed certificate")?;
+        let setting = setting.to_owned();
+        Ok(Self { setting, path: path.to_owned(), are_authorities, certificates })
+    }
+
+    /// When the first of those ends that are valid now, or that must all be valid.
+    #[must_use]
+    pub fn expires(&self, now: u64) -> u64 {
+        let ends = || self.certificates.iter().map(|certificate| certificate.until);
+        let valid = ends().filter(|until| !self.are_authorities || now < *until).min();
+        valid.or_else(|| ends().max()).unwrap_or_default()
+    }
+
+    /// What is to be said of them at a time in seconds since 1970. Of several authorities, one that has ended is no
+    /// longer needed: the others may be there to replace it.
+    #[must_use]
+    pub fn judge(&self, now: u64) -> Option<Expiry> {
+        let begins = self.certificates.iter().map(|certificate| certificate.from);
+        let from = if self.are_authorities { begins.min() } else { begins.max() };
+        let until = self.expires(now);
+        match from {
+            _ if until <= now => Some(Expiry::Over(until)),
+            Some(from) if now < from => Some(Expiry::NotYet(from)),
+            _ if until - now < SOON => Some(Expiry::Soon(until)),
+            _ => None,
+        }
+    }
+}
+
+/// The certificates in use.
+#[derive(Debug, Default)]
+pub struct Certificates(Mutex<Vec<NamedCertificates>>);
+
+impl Certificates {
+    /// From now on, these are in use for their setting.
+    pub fn put(&self, named: NamedCertificates) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|other| other.setting != named.setting);
+        all.push(named);
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<NamedCertificates> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Those of which something is to be said at a time in seconds since 1970.
+    #[must_use]
+    pub fn judge(&self, now: u64) -> Vec<(NamedCertificates, Expiry)> {
+        let judged = self.all().into_iter().map(|named| (named.judge(now), named));
+        judged.filter_map(|(expiry, named)| Some((named, expiry?))).collect()
+    }
+}
 
 /// When a certificate ends to be valid, in seconds since 1970; `None` if it is malformed.
 pub(super) fn not_after(certificate: &[u8]) -> Option<u64> {
-    validity(certificate).map(|(_, end)| end)
+    validity(certificate).map(|validity| validity.until)
 }
 
-/// The first and the last second in which a certificate is valid, since 1970; `None` if it is malformed.
-pub(super) fn validity(certificate: &[u8]) -> Option<(u64, u64)> {
+/// When a certificate is valid; `None` if it is malformed.
+pub(super) fn validity(certificate: &[u8]) -> Option<Validity> {
     read(certificate).ok()
 }
 
-fn read(certificate: &[u8]) -> der::Result<(u64, u64)> {
+fn read(certificate: &[u8]) -> der::Result<Validity> {
     let outer = AnyRef::from_der(certificate)?;
     let signed = AnyRef::decode(&mut SliceReader::new(outer.value())?)?;
     let mut fields = SliceReader::new(signed.value())?;
@@ -26,16 +140,15 @@ fn read(certificate: &[u8]) -> der::Result<(u64, u64)> {
     let (_algorithm, _issuer) = (AnyRef::decode(&mut fields)?, AnyRef::decode(&mut fields)?);
     let validity = AnyRef::decode(&mut fields)?;
     let mut times = SliceReader::new(validity.value())?;
-    let (begin, end) = (AnyRef::decode(&mut times)?, AnyRef::decode(&mut times)?);
-    Ok((seconds(begin)?, seconds(end)?))
-}
-
-fn seconds(time: AnyRef<'_>) -> der::Result<u64> {
-    let since_1970 = match time.tag() {
-        Tag::UtcTime => time.decode_as::<UtcTime>()?.to_unix_duration(),
-        _ => time.decode_as::<GeneralizedTime>()?.to_unix_duration(),
+    let mut time = || {
+        let time = AnyRef::decode(&mut times)?;
+        let since_1970 = match time.tag() {
+            Tag::UtcTime => time.decode_as::<UtcTime>()?.to_unix_duration(),
+            _ => time.decode_as::<GeneralizedTime>()?.to_unix_duration(),
+        };
+        Ok::<_, der::Error>(since_1970.as_secs())
     };
-    Ok(since_1970.as_secs())
+    Ok(Validity { from: time()?, until: time()? })
 }
 
 #[cfg(test)]
@@ -57,10 +170,53 @@ mod tests {
         // As `openssl x509 -startdate` says: in 2026, a hundred years before the end.
         let begin = |pem: &str| {
             let der = CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
-            validity(&der).map(|(begin, _)| begin)
+            validity(&der).map(|validity| validity.from)
         };
         assert!(begin(far).is_some_and(|begin| begin < 4_949_223_124), "{:?}", begin(far));
         assert_eq!(not_after(b"0123456789"), None);
         assert_eq!(not_after(&[]), None);
+    }
+
+    const DAY: u64 = 24 * 3600;
+
+    fn named(are_authorities: bool, spans: &[(u64, u64)]) -> NamedCertificates {
+        let certificates =
+            spans.iter().map(|(from, until)| Validity { from: *from, until: *until });
+        NamedCertificates {
+            setting: "server.tls_cert".into(),
+            path: "cert.pem".into(),
+            are_authorities,
+            certificates: certificates.collect(),
+        }
+    }
+
+    #[test]
+    fn a_chain_is_as_good_as_its_worst_certificate() {
+        let chain = named(false, &[(100, 90 * DAY), (200, 50 * DAY)]);
+        assert_eq!(chain.judge(150), Some(Expiry::NotYet(200)));
+        assert_eq!(chain.judge(200), None);
+        assert_eq!(chain.judge(36 * DAY), None);
+        assert_eq!(chain.judge(36 * DAY + 1), Some(Expiry::Soon(50 * DAY)));
+        assert_eq!(chain.judge(50 * DAY - 1), Some(Expiry::Soon(50 * DAY)));
+        assert_eq!(chain.judge(50 * DAY), Some(Expiry::Over(50 * DAY)));
+    }
+
+    #[test]
+    fn an_authority_that_another_one_replaced_is_not_missed() {
+        let both = named(true, &[(100, 50 * DAY), (40 * DAY, 150 * DAY)]);
+        assert_eq!(both.judge(99), Some(Expiry::NotYet(100)));
+        assert_eq!(both.judge(100), None);
+        assert_eq!(both.judge(49 * DAY), Some(Expiry::Soon(50 * DAY)), "some need it still");
+        assert_eq!((both.judge(50 * DAY), both.expires(50 * DAY)), (None, 150 * DAY));
+        assert_eq!(both.judge(150 * DAY), Some(Expiry::Over(150 * DAY)));
+    }
+
+    #[test]
+    fn what_is_in_use_for_a_setting_is_replaced() {
+        let all = Certificates::default();
+        all.put(named(false, &[(0, DAY)]));
+        all.put(named(false, &[(0, 90 * DAY)]));
+        assert_eq!((all.all().len(), all.judge(DAY).len()), (1, 0));
+        assert_eq!(all.judge(90 * DAY).len(), 1);
     }
 }

@@ -27,7 +27,10 @@ use rustls::{
 use tokio::sync::Notify;
 use webpki::EndEntityCert;
 
-use super::server::{Content, ServerFault, ServerFiles, Trust};
+use super::{
+    expiry::NamedCertificates,
+    server::{Content, ServerFault, ServerFiles, Trust},
+};
 
 /// The TLS settings of a server, as its files are now.
 pub struct Served {
@@ -65,6 +68,7 @@ struct Seen {
     tickets: Arc<dyn ProducesTickets>,
     leaf: CertificateDer<'static>,
     expires: u64,
+    named: Vec<NamedCertificates>,
 }
 
 /// What tells a file from the one that was there before; `None` if there is none.
@@ -79,10 +83,10 @@ impl Served {
         let stamps = stamps(&files);
         let content = Content::read(&files)?;
         let (trust, leaf, expires) = (content.trust.clone(), content.leaf.clone(), content.expires);
-        let tickets = tickets(&files)?;
+        let (tickets, named) = (tickets(&files)?, content.named.clone());
         let judge = Judge { number: 1, verifier: content.verifier.clone() };
         let current = ArcSwap::from_pointee(content.config(tickets.clone()));
-        let seen = Mutex::new(Seen { stamps, applied: true, trust, tickets, leaf, expires });
+        let seen = Mutex::new(Seen { stamps, applied: true, trust, tickets, leaf, expires, named });
         let (judge, judge_changed) = (ArcSwap::from_pointee(judge), Notify::new());
         Ok(Self { files, current, judge, judge_changed, seen })
     }
@@ -125,6 +129,12 @@ impl Served {
     #[must_use]
     pub fn expires(&self) -> u64 {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner).expires
+    }
+
+    /// When the certificates in effect are valid.
+    #[must_use]
+    pub fn named(&self) -> Vec<NamedCertificates> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).named.clone()
     }
 
     /// Whether the certificate in effect is for this host: a name, or an IP address.
@@ -176,6 +186,7 @@ impl Served {
         }
         (seen.leaf, seen.expires) = (content.leaf.clone(), content.expires);
         let verifier = content.verifier.clone();
+        seen.named.clone_from(&content.named);
         self.current.store(Arc::new(content.config(seen.tickets.clone())));
         if is_other {
             // After the settings: a connection that begins in between is judged once more.

@@ -14,7 +14,10 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
-use super::{expiry::not_after, pem};
+use super::{
+    expiry::{NamedCertificates, not_after},
+    pem,
+};
 
 /// The protocol that is spoken over TLS.
 const HTTP: &[u8] = b"http/1.1";
@@ -66,6 +69,8 @@ pub(super) struct Content {
     pub(super) leaf: CertificateDer<'static>,
     /// When the first of the server's certificates ends to be valid, in seconds since 1970.
     pub(super) expires: u64,
+    /// When the certificates of each file are valid.
+    pub(super) named: Vec<NamedCertificates>,
 }
 
 /// Finds the first fault of the files.
@@ -84,7 +89,8 @@ impl Content {
         let trust = trust(files)?;
         let verifier = verifier(files, &trust, provider)?;
         let leaf = key.cert[0].clone();
-        Ok(Self { key, trust, verifier, leaf, expires })
+        let named = named(files, &key.cert, &trust)?;
+        Ok(Self { key, trust, verifier, leaf, expires, named })
     }
 
     /// The settings of connections. Sessions are resumed by the tickets alone.
@@ -130,6 +136,26 @@ fn certified_key(
         }
         Err(error) => Err(of_cert(format!("cannot be used: {error}"))),
     }
+}
+
+/// When the certificates of each file are valid.
+fn named(
+    files: &ServerFiles,
+    chain: &[CertificateDer<'_>],
+    trust: &Trust,
+) -> Result<Vec<NamedCertificates>, ServerFault> {
+    let mut named = Vec::new();
+    for (setting, path, are_authorities, certificates) in [
+        ("server.tls_cert", &files.cert, false, chain),
+        ("server.tls_client_ca", &files.client_ca, true, &trust.authorities),
+    ] {
+        if !certificates.is_empty() {
+            let of = NamedCertificates::of(setting, path, are_authorities, certificates);
+            let fault = |why| ServerFault { setting, path: path.clone(), why };
+            named.push(of.map_err(fault)?);
+        }
+    }
+    Ok(named)
 }
 
 fn trust(files: &ServerFiles) -> Result<Trust, ServerFault> {

@@ -109,6 +109,11 @@ impl Issuers {
         if now.accepts_as(issuer, *key) { subjects.find(sub) } else { None }
     }
 
+    /// What the file says of each issuer, and which keys its files have.
+    pub(in crate::access) fn content(&self) -> Vec<String> {
+        self.by_name.values().map(|(issuer, _)| format!("{issuer:?}")).collect()
+    }
+
     #[cfg(test)]
     pub(super) fn verified(&self) -> usize {
         self.verified.len()

@@ -17,13 +17,16 @@ pub(super) struct Cells<'c> {
     text: TomlText<'c>,
     /// Where the file is. Paths in it begin there.
     pub(super) dir: PathBuf,
+    /// The files that it names.
+    pub(super) named: Vec<PathBuf>,
     pub(super) faults: Vec<Fault>,
 }
 
 impl<'c> Cells<'c> {
     pub(super) fn new(path: &Path, content: &'c str) -> Self {
         let dir = path.parent().unwrap_or(Path::new("")).to_owned();
-        Self { text: TomlText::new(path, content), dir, faults: Vec::new() }
+        let text = TomlText::new(path, content);
+        Self { text, dir, named: Vec::new(), faults: Vec::new() }
     }
 
     pub(super) fn parse(&mut self) -> DeTable<'c> {

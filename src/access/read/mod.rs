@@ -7,7 +7,10 @@ mod jwt;
 mod principal;
 mod shared;
 
-use std::{borrow::Cow, path::Path};
+use std::{
+    borrow::Cow,
+    path::{Path, PathBuf},
+};
 
 use toml::{
     Spanned,
@@ -18,16 +21,35 @@ use self::{cells::Cells, jwt::IssuerDraft, principal::Draft};
 use super::{principals::Access, warnings};
 use crate::settings::Faults;
 
+/// What a look at the file found.
+pub struct Reading {
+    /// The files of keys that it names, as far as it can be read.
+    pub named: Vec<PathBuf>,
+    /// The principals, or all faults, each with its line.
+    pub access: Result<Access, Faults>,
+}
+
 impl Access {
     /// Reads a file. `now_ms` is the time in milliseconds since 1970, for warnings about principals that end.
     ///
     /// # Errors
     /// All faults of the file, each with its line.
     pub fn read(path: &Path, now_ms: u64) -> Result<Self, Faults> {
-        let (content, warning) = file::read(path).map_err(|fault| Faults(vec![fault]))?;
-        let mut access = Self::parse(path, &content, now_ms)?;
-        access.warnings.splice(..0, warning);
-        Ok(access)
+        Self::look(path, now_ms).access
+    }
+
+    /// Reads a file, and says which other files it names.
+    #[must_use]
+    pub fn look(path: &Path, now_ms: u64) -> Reading {
+        let (content, warning) = match file::read(path) {
+            Ok(read) => read,
+            Err(fault) => return Reading { named: Vec::new(), access: Err(Faults(vec![fault])) },
+        };
+        let mut reading = Self::reading(path, &content, now_ms);
+        if let Ok(access) = &mut reading.access {
+            access.warnings.splice(..0, warning);
+        }
+        reading
     }
 
     /// Reads the content of the file at this path, and the files of keys that it names.
@@ -35,17 +57,23 @@ impl Access {
     /// # Errors
     /// All faults of the content and of those files, each with its line.
     pub fn parse(path: &Path, content: &str, now_ms: u64) -> Result<Self, Faults> {
+        Self::reading(path, content, now_ms).access
+    }
+
+    fn reading(path: &Path, content: &str, now_ms: u64) -> Reading {
         let mut cells = Cells::new(path, content);
         let (drafts, issuers) = drafts(&mut cells);
         shared::judge(&drafts, &issuers, &mut cells);
-        let Cells { mut faults, .. } = cells;
+        let Cells { mut faults, named, .. } = cells;
         faults.sort_by_key(cells::line);
         let principals = drafts.into_iter().filter_map(Draft::finish).collect();
         let issuers = issuers.into_iter().filter_map(IssuerDraft::finish).collect();
-        let mut access = Faults(faults).or(Self::new(principals, issuers))?;
-        access.warnings = warnings::of_time(&access, now_ms);
-        access.warnings.extend(warnings::loose(&access));
-        Ok(access)
+        let access = Faults(faults).or(Self::new(principals, issuers)).map(|mut access| {
+            access.warnings = warnings::of_time(&access, now_ms);
+            access.warnings.extend(warnings::loose(&access));
+            access
+        });
+        Reading { named, access }
     }
 }
 

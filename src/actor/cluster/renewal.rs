@@ -49,7 +49,7 @@ impl Node {
         let nonce = self.coordinator.entropy.nonce();
         let load = self.coordinator.homed();
         let (expected, record) = self.with(|membership| membership.renewal(now, nonce, load));
-        let record = NodeRecord { rules: self.coordinator.policies_digest(), ..record };
+        let record = NodeRecord { common: self.coordinator.common(), ..record };
         if !self.coordinator.protocol.a_record_counts_only_once_committed() {
             self.coordinator.change_node_context(|context| context.until = record.until);
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::node::Node;
-use crate::lease::{Moment, NodeRecord, NodeState};
+use crate::lease::{Common, Moment, NodeRecord, NodeState};
 
 /// A node as shown to operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +23,21 @@ impl NodeView {
     /// another version, and for one that does not publish them.
     #[must_use]
     pub fn goes_by_others_than(&self, own: &Self) -> bool {
+        self.differs_from(own, |common| common.policies)
+    }
+
+    /// The same for its access file.
+    #[must_use]
+    pub fn has_other_access_than(&self, own: &Self) -> bool {
+        self.differs_from(own, |common| common.access)
+    }
+
+    fn differs_from(&self, own: &Self, part: impl Fn(Common) -> u32) -> bool {
         let (theirs, ours) = (&self.record, &own.record);
-        let judged =
+        let is_judged =
             !self.this && theirs.state == NodeState::Alive && theirs.version == ours.version;
-        judged && theirs.rules != 0 && ours.rules != 0 && theirs.rules != ours.rules
+        let (theirs, ours) = (part(theirs.common), part(ours.common));
+        is_judged && theirs != 0 && ours != 0 && theirs != ours
     }
 }
 

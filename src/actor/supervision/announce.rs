@@ -11,8 +11,8 @@ use crate::{
 type Listener = fn(&Coordinator, &Committed, bool);
 
 /// Who hears of each change, in this order. The subscribers of the bus come last.
-const LISTENERS: [Listener; 8] =
-    [pools, handovers, index, sessions, quotas, lease_actors, records, followers];
+const LISTENERS: [Listener; 9] =
+    [revocations, pools, handovers, index, sessions, quotas, lease_actors, records, followers];
 
 pub fn announce(coordinator: &Coordinator, committed: Committed) {
     let own = coordinator.is_own(committed.node);
@@ -33,7 +33,14 @@ pub fn missed_some(coordinator: &Coordinator) {
         coordinator.pools.missed_changes(epoch);
     }
     coordinator.quotas.missed_changes(epoch);
+    coordinator.revocations.notify_one();
     coordinator.registry.tell_all(|| Mail::Stale(Elsewhere::Unheard));
+}
+
+fn revocations(coordinator: &Coordinator, committed: &Committed, _: bool) {
+    if committed.key.is_of_revocations() {
+        coordinator.revocations.notify_one();
+    }
 }
 
 fn pools(coordinator: &Coordinator, committed: &Committed, own: bool) {

@@ -64,16 +64,16 @@ impl InitArgs {
 fn content(token: &Token) -> String {
     format!(
         r#"# Who may call this coordinator, and what each may do (docs/access.md).
-# The coordinator reads this file when it starts, and at SIGHUP. All nodes of a store need the same file.
+# The coordinator follows this file: a change takes effect within seconds. All nodes of a store need the same file.
 # "tenure access check" reports its faults; "tenure access can NAME VERB KEY" explains a right.
 
-# An administrator: sees all, revokes, drains, pins and forgets. It holds no leases.
+# An administrator: sees all, revokes, drains, pins and forgets, and revokes principals. It holds no leases.
 [[principal]]
 name = "{ADMIN}"
 token = ["{digest}"]
 may = [
   {{ verb = ["admin", "break", "read", "check"], prefix = "" }},
-  {{ verb = "observe" }},
+  {{ verb = ["observe", "access"] }},
 ]
 
 # A program that works under leases. "tenure token new" prints a token and the digest for this file.
@@ -108,7 +108,8 @@ mod tests {
         for verb in [Verb::Admin, Verb::Break, Verb::Read, Verb::Check] {
             assert!(admin.may_all_of(verb, ""), "{verb}");
         }
-        assert!(admin.has(Verb::Observe) && !admin.has(Verb::Hold) && !admin.has(Verb::Probe));
+        assert!(admin.has(Verb::Observe) && admin.has(Verb::Access));
+        assert!(!admin.has(Verb::Hold) && !admin.has(Verb::Probe));
         assert!(admin.acts_as("admin") && access.review().is_empty());
         assert!(!content(&token).contains(token.reveal()));
     }

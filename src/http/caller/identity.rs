@@ -10,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 use webpki::EndEntityCert;
 
 use crate::{
-    access::{Broken, CertificateNames},
+    access::{Broken, CertificateNames, TokenDigest},
     tls::{Before, ClientChain, Served},
 };
 
@@ -18,6 +18,8 @@ use crate::{
 pub struct PeerCertificate {
     /// Its alternative names. The common name of its subject does not count.
     pub names: CertificateNames,
+    /// The digest of all of it.
+    pub digest: TokenDigest,
     chain: ClientChain,
 }
 
@@ -34,8 +36,9 @@ impl PeerCertificate {
         before: Before,
         is_resumed: bool,
     ) -> Option<Self> {
-        let names = names(chain.first()?)?;
-        Some(Self { names, chain: ClientChain::new(chain, served, before, is_resumed)? })
+        let first = chain.first()?;
+        let (names, digest) = (names(first)?, TokenDigest::of_bytes(first));
+        Some(Self { names, digest, chain: ClientChain::new(chain, served, before, is_resumed)? })
     }
 
     /// Whether it proves its names at this time.

@@ -24,7 +24,7 @@ use super::{
     within::Within,
 };
 use crate::{
-    access::{Access, Current, JwtProof, Principal},
+    access::{Access, Credential, Current, JwtProof, Principal},
     clock::Clock,
     http::{
         answer::Problem,
@@ -74,8 +74,8 @@ impl Gatekeeper {
         let need = need(request.method(), path_of(request));
         let found = self
             .identify(&access, request)
-            .map(|found| found.filter(|shown| !shown.principal.expired(self.clock.wall_ms())));
-        let Shown { principal, jwt, certificate, is_kept } = match found {
+            .map(|found| found.filter(|shown| self.is_in_force(current, shown)));
+        let Shown { principal, jwt, certificate, credential, is_kept } = match found {
             Ok(Some(shown)) => shown,
             // Always, whatever others at its address do: a holder whose token was replaced must hear of that in time.
             Err(problem) if need != Need::Nothing => return Err(problem),
@@ -90,12 +90,28 @@ impl Gatekeeper {
         let usage = self.usage(request, &principal);
         let usage = usage.inspect_err(|_| acts(request, &principal))?;
         let (current, meter, clock) = (current.clone(), self.meter.clone(), self.clock.clone());
-        let known = Known { principal, jwt, certificate, current, generation, usage, meter, clock };
+        let known = Known {
+            principal,
+            jwt,
+            certificate,
+            shown: credential,
+            current,
+            generation,
+            usage,
+            meter,
+            clock,
+        };
         let known = Arc::new(known);
         if let Some(belongs) = request.conn_data::<Belongs>().filter(|_| is_kept) {
             belongs.remember(shown(request), &known);
         }
         self.admit_known(request, known)
+    }
+
+    /// Whether neither the last day of a principal is over, nor the principal or what it shows is revoked.
+    fn is_in_force(&self, current: &Current, Shown { principal, credential, .. }: &Shown) -> bool {
+        let now_ms = self.clock.wall_ms();
+        !principal.expired(now_ms) && !current.revokes(&principal.name, credential, now_ms)
     }
 
     /// Who the last call of the connection was of, if this call shows the same, and the same file is in force.
@@ -211,8 +227,10 @@ impl Gatekeeper {
             && let Some(known) = access.by_certificate(&certificate.names)
             && certificate.holds(self.clock.wall_ms())
         {
+            let PeerCertificate { names, digest, .. } = &**certificate;
+            let credential = Credential::Certificate { names: names.clone(), digest: *digest };
             let certificate = Some(certificate.clone());
-            return Ok(Some(Shown { certificate, ..Shown::of(known) }));
+            return Ok(Some(Shown { certificate, credential, ..Shown::of(known) }));
         }
         if let Some(uid) = request.conn_data::<PeerUid>()
             && let Some(known) = access.by_uid(uid.0)
@@ -224,8 +242,10 @@ impl Gatekeeper {
             matches!(*request.method(), Method::GET | Method::HEAD) && path_of(request) != STREAM;
         if let Some(cookie) = self.cookies.shown(request).filter(|_| reads) {
             let now = self.clock.wall_ms();
-            let found = self.cookies.open(access, cookie, now);
-            return Ok(found.map(|(known, _)| Shown::once(known)));
+            return Ok(self.cookies.open(access, cookie, now).map(|(known, token)| Shown {
+                credential: Credential::Bearer(token),
+                ..Shown::once(known)
+            }));
         }
         Ok(None)
     }
@@ -234,7 +254,11 @@ impl Gatekeeper {
     fn by_bearer(&self, access: &Access, request: &HttpRequest, token: &str) -> Option<Shown> {
         let allowance = Forgeries::of(&self.meter, request);
         match access.by_bearer(token, self.clock.wall_ms(), &allowance) {
-            Ok(found) => found.map(|found| Shown { jwt: found.jwt, ..Shown::of(found.principal) }),
+            Ok(found) => found.map(|found| Shown {
+                jwt: found.jwt,
+                credential: Credential::Bearer(found.digest),
+                ..Shown::of(found.principal)
+            }),
             Err(fault) => {
                 tracing::debug!(%fault, "a JWT was refused");
                 None
@@ -250,13 +274,21 @@ struct Shown {
     jwt: Option<JwtProof>,
     /// The certificate by which it is known.
     certificate: Option<Arc<PeerCertificate>>,
+    /// What could be revoked of it.
+    credential: Credential,
     /// Whether each call of the connection with the same `Authorization`, or none, shows the same.
     is_kept: bool,
 }
 
 impl Shown {
     fn of(principal: &Arc<Principal>) -> Self {
-        Self { principal: principal.clone(), jwt: None, certificate: None, is_kept: true }
+        Self {
+            principal: principal.clone(),
+            jwt: None,
+            certificate: None,
+            credential: Credential::Other,
+            is_kept: true,
+        }
     }
 
     /// What proves something of this request alone.

@@ -32,6 +32,7 @@ const READ_OR_CHECK: Need = Need::Right(&[Verb::Read, Verb::Check]);
 const ADMIN: Need = Need::Right(&[Verb::Admin]);
 const ADMIN_OR_BREAK: Need = Need::Right(&[Verb::Admin, Verb::Break]);
 const BREAK: Need = Need::Right(&[Verb::Break]);
+const ACCESS: Need = Need::Right(&[Verb::Access]);
 const OBSERVE: Need = Need::Right(&[Verb::Observe]);
 
 /// What a request to this path needs.
@@ -55,6 +56,7 @@ pub fn need(method: &Method, path: &str) -> Need {
         "/v1/admin/fence-skip" => BREAK,
         "/v1/admin/pin" | "/v1/admin/unpin" | "/v1/admin/drain" | "/v1/admin/forget"
         | "/v1/admin/pool" => ADMIN,
+        "/v1/admin/access" | "/v1/revocations" => ACCESS,
         "/v1/info" | "/v1/nodes" | "/v1/status" | "/v1/status/series" | "/metrics"
         | "/openapi.json" | "/docs" => OBSERVE,
         "/livez" | "/readyz" | "/" | "/sign-in" | "/sign-out" => Need::Nothing,

@@ -11,7 +11,7 @@ use super::{
     usage::{InUse, Kind, Usage},
 };
 use crate::{
-    access::{Current, JwtProof, Principal, Verb},
+    access::{Credential, Current, JwtProof, Principal, Verb},
     clock::Clock,
     http::answer::Problem,
     lease::{self, Key, KeySet, LeaseId, NotASessionId, Owner, PrincipalDigest, SessionId},
@@ -51,6 +51,8 @@ pub struct Known {
     pub jwt: Option<JwtProof>,
     /// The certificate by which it is known.
     pub certificate: Option<Arc<PeerCertificate>>,
+    /// What it showed.
+    pub shown: Credential,
     /// The file that is in force, and its number when the principal was found.
     pub current: Arc<Current>,
     pub generation: u64,
@@ -82,7 +84,8 @@ impl Known {
         if self.is_over() { Err(Problem::ended(&self.principal.name)) } else { Ok(()) }
     }
 
-    /// Resolves when the access file has another entry for the principal, or none, or no longer accepts its JWT.
+    /// Resolves when the access file has another entry for the principal, or none, or no longer accepts its JWT; or when
+    /// the principal, or what it showed, is revoked.
     async fn replaced(&self) {
         let mut seen = self.generation;
         loop {
@@ -92,7 +95,9 @@ impl Known {
                 Some(proof) => access.by_proof(proof),
                 None => access.by_name(&self.principal.name),
             };
-            if !now.is_some_and(|now| **now == *self.principal) {
+            let is_revoked =
+                self.current.revokes(&self.principal.name, &self.shown, self.clock.wall_ms());
+            if is_revoked || !now.is_some_and(|now| **now == *self.principal) {
                 return;
             }
         }

@@ -31,6 +31,7 @@ fn caller(line: &str, clock: Arc<dyn Clock>) -> Caller {
         principal,
         jwt: None,
         certificate: None,
+        shown: crate::access::Credential::Other,
         current,
         generation,
         usage,

@@ -213,6 +213,7 @@ fn verb(method: &Method, path: &str) -> &'static str {
         Some(verb) => verb,
         None if READS.contains(&path) && is_read => "list",
         None if path == "/v1/admin/pool" => "order",
+        None if path == "/v1/admin/access" => "order",
         None if path == "/v1/sessions" => "open",
         None if path.starts_with("/v1/sessions/") && method == Method::DELETE => "close",
         None if is_read => "get",

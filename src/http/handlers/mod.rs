@@ -1,5 +1,6 @@
 //! One file per resource: each operation reads its request, asks the manager, and answers with a document.
 
+pub mod access;
 pub mod acquire;
 pub mod acquire_all;
 pub mod acquire_any;

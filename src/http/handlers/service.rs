@@ -13,6 +13,7 @@ use crate::{
         answer::{Problem, json},
         app::App,
         caller::Caller,
+        views::access_digest,
     },
     manager::NodeView,
 };
@@ -65,7 +66,8 @@ pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     let shared = app.manager.shared_addresses();
     let odd = app.manager.nodes_with_other_rules();
-    let of = |view: &NodeView| Node::of(view, &shared, &odd);
+    let other_access = app.manager.nodes_with_other_access();
+    let of = |view: &NodeView| Node::of(view, &shared, &odd, &other_access);
     let mut nodes: Vec<Node> = app.manager.nodes().iter().map(of).collect();
     if nodes.is_empty() {
         // This store has no node records: a single process uses it.
@@ -79,6 +81,8 @@ pub async fn nodes(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
             this: true,
             address_shared: false,
             rules_differ: false,
+            access_digest: access_digest(app.manager.access_digest()),
+            access_differs: false,
         });
     }
     if app.manager.is_draining() {

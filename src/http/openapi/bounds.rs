@@ -11,6 +11,7 @@ use utoipa::{
 };
 
 use crate::{
+    access::{MAX_CERTIFICATE_BYTES, MAX_NAME_BYTES},
     api::limits::{
         CHECK_FAIL_AFTER, CHECK_INTERVAL_MS, CHECK_TIMEOUT_MS, MAX_BATCH, MAX_CAPACITY,
         MAX_CHECK_ADDRESS_BYTES, MAX_CHECK_URL_BYTES, MAX_MIN_HOLD_MS, MAX_REQUEST_ID_BYTES,
@@ -48,7 +49,7 @@ const LEASE_ID: &str = "^[0-9a-fA-F]{32}$";
 const SESSION_ID: &str = "^[0-9a-f]{32}[0-9a-fA-F]{32}$";
 
 /// Each bound of a field, and the schemas that have it.
-const BOUNDS: [(&str, Bound, &[&str]); 39] = [
+const BOUNDS: [(&str, Bound, &[&str]); 43] = [
     ("address", Bound::ShortForm(MAX_CHECK_ADDRESS_BYTES, ":[0-9]+$"), &["CheckSpec"]),
     ("after", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("by", Bound::Name(MAX_PIN_BYTES), &["PinBody"]),
@@ -76,6 +77,10 @@ const BOUNDS: [(&str, Bound, &[&str]); 39] = [
     ("prepared", Bound::Items(0..=MAX_PREPARED), &["BeatBody"]),
     ("progress", Bound::Bytes(0..=MAX_PROGRESS_BYTES), &["BeatBody"]),
     ("reason", Bound::Name(MAX_REASON_BYTES), &["FenceSkipBody", "ForgetBody", "RevokeBody"]),
+    ("reason", Bound::Name(MAX_REASON_BYTES), &["AccessOrderBody"]),
+    ("principal", Bound::Name(MAX_NAME_BYTES), &["AccessOrderBody"]),
+    ("token", Bound::Form("^sha256:[0-9a-fA-F]{64}$"), &["AccessOrderBody"]),
+    ("certificate", Bound::Name(MAX_CERTIFICATE_BYTES), &["AccessOrderBody"]),
     (
         "request_id",
         Bound::Bytes(1..=MAX_REQUEST_ID_BYTES),
@@ -87,7 +92,7 @@ const BOUNDS: [(&str, Bound, &[&str]); 39] = [
     ("token", Bound::Number(0..=MAX_TOKEN), &["CheckBody"]),
     ("version", Bound::Bytes(0..=MAX_VERSION_BYTES), &["SessionBody"]),
     ("address", Bound::Bytes(1..=MAX_ADDRESS_BYTES), &["SessionBody"]),
-    ("for_ms", Bound::Number(ORDER_MS), &["PoolOrderBody"]),
+    ("for_ms", Bound::Number(ORDER_MS), &["PoolOrderBody", "AccessOrderBody"]),
     ("url", Bound::ShortForm(MAX_CHECK_URL_BYTES, "^https?://"), &["CheckSpec"]),
     ("value", Bound::Bytes(0..=MAX_VALUE_BYTES), &["AcquireBody", "HeartbeatBody"]),
     ("value", Bound::Bytes(0..=MAX_VALUE_BYTES), &["ReleaseBody", "TransferBody"]),

@@ -106,6 +106,8 @@ fn every_operation_is_shed_or_served_under_too_much_load() {
         "POST /v1/admin/fence-skip",
         "POST /v1/admin/forget",
         "POST /v1/admin/pool",
+        "POST /v1/admin/access",
+        "GET /v1/revocations",
         "POST /v1/sessions/{id}/heartbeat",
         "POST /v1/sessions/{id}/drain",
         "GET /v1/sessions/{id}",

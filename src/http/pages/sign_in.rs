@@ -10,7 +10,7 @@ use actix_web::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    access::{Principal, Verb},
+    access::{Credential, Principal, TokenDigest, Verb},
     clock::{Clock as _, SystemClock},
     http::{
         answer::{Problem, json},
@@ -67,7 +67,12 @@ async fn who(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 
 async fn sign_in(request: HttpRequest, app: web::Data<App>, body: Body<SignIn>) -> HttpResponse {
     let Some(access) = &app.access else { return HttpResponse::NoContent().finish() };
-    match app.cookies.seal(&access.load(), &body.0.token, SystemClock::new().wall_ms()) {
+    let (token, now_ms) = (&body.0.token, SystemClock::new().wall_ms());
+    let shown = Credential::Bearer(TokenDigest::of(token));
+    let file = access.load();
+    let is_revoked =
+        file.by_token(token).is_some_and(|it| access.revokes(&it.name, &shown, now_ms));
+    match app.cookies.seal(&file, token, now_ms).filter(|_| !is_revoked) {
         Some(cookie) => set(&app, Some(&cookie)),
         None => Problem::unauthenticated().respond(&request),
     }

@@ -2,9 +2,9 @@
 
 use super::body::{BATCH_BODY_BYTES, Bounded};
 use crate::api::{
-    AcquireAllBody, AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody, DrainBody,
-    FenceSkipBody, ForgetBody, HeartbeatBody, PinBody, PoolOrderBody, ReleaseBody, RevokeBody,
-    SessionBody, SessionDrainBody, TransferBody,
+    AccessOrderBody, AcquireAllBody, AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody,
+    DrainBody, FenceSkipBody, ForgetBody, HeartbeatBody, PinBody, PoolOrderBody, ReleaseBody,
+    RevokeBody, SessionBody, SessionDrainBody, TransferBody,
 };
 use crate::telemetry::audit::{Ordered, Subject};
 
@@ -57,6 +57,24 @@ fn ordered(body: &PoolOrderBody) -> String {
     let named = named.map(|named| format!(" {named}")).unwrap_or_default();
     let lasts = body.for_ms.map(|for_ms| format!(" for {for_ms} ms")).unwrap_or_default();
     format!("{}{named}{lasts}", body.action.as_str())
+}
+
+/// The audit log says what is revoked in the words of the order.
+impl Bounded for AccessOrderBody {
+    fn ordered(&self) -> Ordered {
+        let Self { action, principal, token, certificate, for_ms, reason } = self;
+        let named = [("principal", principal), ("token", token), ("certificate", certificate)];
+        let named = named.iter().find_map(|(kind, name)| Some((kind, name.as_deref()?)));
+        let named = named.map(|(kind, name)| format!(" {kind} {}", no_token(name)));
+        let lasts = for_ms.map(|for_ms| format!(" for {for_ms} ms")).unwrap_or_default();
+        let action = format!("{}{}{lasts}", action.as_str(), named.unwrap_or_default());
+        Ordered { reason: Some(reason.clone()), action: Some(action) }
+    }
+}
+
+/// A caller may have sent a token where its digest belongs.
+fn no_token(text: &str) -> &str {
+    if text.starts_with("tnr_") { "(a token, which is refused)" } else { text }
 }
 
 impl Bounded for AcquireAllBody {

@@ -80,6 +80,8 @@ operations! {
     "forget_keys" POST "/v1/admin/forget";
     "drain_owner" POST "/v1/admin/drain";
     "order_pool" POST "/v1/admin/pool";
+    "order_access" POST "/v1/admin/access";
+    "list_revocations" GET "/v1/revocations";
 }
 
 /// The operation with this name.

@@ -11,3 +11,4 @@ mod session;
 
 pub use gate::gate;
 pub use kept::kept;
+pub(super) use node::access_digest;

@@ -163,6 +163,9 @@ impl Problem {
                 Self { lease: lease(view), ..problem }
             }
             AdminError::TooManyPins => Self::field("by", error),
+            AdminError::NoAccessFile => Self::of(Code::NoAccessFile, error.to_string()),
+            AdminError::LocksOut => Self::of(Code::LocksOut, error.to_string()),
+            AdminError::OtherVersion(_) => Self::of(Code::OtherVersion, error.to_string()),
             AdminError::Call(error) => Self::call(error),
         }
     }

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{address::is_loopback, peer::Peer, peers::Peers};
 use crate::lease::{
     primitives::{Epoch, Moment, Nonce, Revision},
-    records::{LEVEL, Level, NodeRecord, NodeState},
+    records::{Common, LEVEL, Level, NodeRecord, NodeState},
     rules::Rules,
 };
 
@@ -68,7 +68,7 @@ impl Membership {
             until: Moment::ZERO,
             unseen: false,
             place: 0,
-            rules: 0,
+            common: Common::default(),
             level: LEVEL,
         };
         Self {

@@ -103,6 +103,8 @@ const SESSION_PREFIX: &str = "\u{7f}session/";
 const NOTIFIER_PREFIX: &str = "\u{7f}notifier/";
 /// The prefix of the keys of pools.
 const POOL_PREFIX: &str = "\u{7f}pool/";
+/// The key of the revocation list.
+const REVOCATIONS: &str = "\u{7f}access/revoked";
 /// The longest name of a plugin or a pool.
 const MAX_NAME: usize = 64;
 
@@ -160,13 +162,29 @@ impl Key {
         self.0.strip_prefix(POOL_PREFIX)
     }
 
-    /// Whether this is the key of the record of a session or a pool, or of a notifier. No caller can name it, and no caller is shown it.
+    /// The key of the record that says who may no longer call.
     #[must_use]
-    pub fn is_internal(&self) -> bool {
-        self.is_session() || self.0.starts_with(NOTIFIER_PREFIX) || self.pool().is_some()
+    pub fn of_revocations() -> Self {
+        Self(REVOCATIONS.into())
     }
 
-    /// A key as a store returns it: a caller's key, or the key of a session, a notifier or a pool.
+    /// Whether this is the key of the revocation list.
+    #[must_use]
+    pub fn is_of_revocations(&self) -> bool {
+        &*self.0 == REVOCATIONS
+    }
+
+    /// Whether this is the key of the record of a session or a pool, of a notifier, or of the revocation list. No caller
+    /// can name it, and no caller is shown it.
+    #[must_use]
+    pub fn is_internal(&self) -> bool {
+        self.is_session()
+            || self.0.starts_with(NOTIFIER_PREFIX)
+            || self.pool().is_some()
+            || self.is_of_revocations()
+    }
+
+    /// A key as a store returns it: a caller's key, or the key of a session, a notifier, a pool or the revocation list.
     ///
     /// # Errors
     /// [`InvalidName`].
@@ -174,7 +192,8 @@ impl Key {
         let key = Self(name.into());
         let notifies = name.strip_prefix(NOTIFIER_PREFIX).is_some_and(is_plugin_name);
         let of_pool = key.pool().is_some_and(is_pool_name);
-        if notifies || of_pool || key.session().is_some() { Ok(key) } else { Self::new(name) }
+        let is_known = notifies || of_pool || key.session().is_some() || key.is_of_revocations();
+        if is_known { Ok(key) } else { Self::new(name) }
     }
 }
 
@@ -239,6 +258,16 @@ mod tests {
             assert!(Key::stored(Key::of_pool(odd).as_str()).is_err(), "{odd:?}");
         }
         assert_eq!(Key::of_session(Nonce(1)).pool(), None);
+    }
+
+    #[test]
+    fn the_key_of_the_revocation_list_is_no_key_of_callers() {
+        let key = Key::of_revocations();
+        assert!(key.is_internal() && key.is_of_revocations() && !key.is_session());
+        assert!(Key::new(key.as_str()).is_err());
+        assert_eq!(Key::stored(key.as_str()), Ok(key));
+        assert!(Key::stored("\u{7f}access/other").is_err());
+        assert!(!Key::new("access/revoked").unwrap().is_internal());
     }
 
     #[test]

@@ -21,7 +21,7 @@ pub use codec::CodecError;
 pub use fence::{Fence, FencesAndDelay, MAX_LATE_FENCES};
 pub use handover::Handover;
 pub use level::{LEVEL, Level, LevelError};
-pub use node::{MAX_NODE_TTL_MS, NodeRecord, NodeState};
+pub use node::{Common, MAX_NODE_TTL_MS, NodeRecord, NodeState};
 pub use record::{Condition, MAX_REQUEST_MARKS, Offer, Record, RequestMark, Revocation};
 pub use session::{Check, CheckKind, MAX_CHECKS, NotASessionId, SessionId, SessionSpec, digest_of};
 pub use session_ref::{Behavior, SessionRef};

@@ -46,6 +46,33 @@ impl NodeState {
     }
 }
 
+/// Digests of what all nodes of a store should have in common. Nodes of one version compare them. 0 where one is not
+/// known. The record holds both as one number, as it held a longer digest of the policies before it had that of the
+/// access file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "u64", into = "u64")]
+pub struct Common {
+    /// Of the policies and plugins that the node uses.
+    pub policies: u32,
+    /// Of the access file. It is made with the store's secret, so nothing can be found out about the file from it.
+    pub access: u32,
+}
+
+impl From<u64> for Common {
+    fn from(both: u64) -> Self {
+        let [policies, access] = [both >> 32, both & u64::from(u32::MAX)];
+        // Each has 32 bits at most.
+        let narrow = |half| u32::try_from(half).unwrap_or_default();
+        Self { policies: narrow(policies), access: narrow(access) }
+    }
+}
+
+impl From<Common> for u64 {
+    fn from(Common { policies, access }: Common) -> Self {
+        Self::from(policies) << 32 | Self::from(access)
+    }
+}
+
 /// The durable record of one incarnation of a node. Its instants are readings of that node's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NodeRecord {
@@ -73,8 +100,8 @@ pub struct NodeRecord {
     /// A digest of the machine's boot and of its network namespace: within these, a loopback address names one node. 0
     /// where this is not known.
     pub place: u64,
-    /// A digest of the policies and plugins that the node uses; 0 where this is not known.
-    pub rules: u64,
+    /// Digests of what all nodes should have in common.
+    pub common: Common,
     /// The level of the program that the node runs.
     #[serde(skip)]
     pub level: Level,
@@ -127,7 +154,7 @@ impl NodeRecord {
             until: Moment::ZERO,
             unseen: true,
             place: 0,
-            rules: 0,
+            common: Common::default(),
             level: Level::FIRST,
         }
     }

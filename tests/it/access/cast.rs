@@ -23,7 +23,9 @@ pub fn digest(token: &str) -> String {
 /// Rights with all verbs that are about keys, to the keys with this prefix.
 pub fn all_of(prefix: &str) -> String {
     let verbs = r#"["hold", "read", "check", "admin", "break"]"#;
-    format!(r#"{{ verb = {verbs}, prefix = "{prefix}" }}, {{ verb = ["probe", "observe"] }}"#)
+    format!(
+        r#"{{ verb = {verbs}, prefix = "{prefix}" }}, {{ verb = ["probe", "observe", "access"] }}"#
+    )
 }
 
 /// Rights with all verbs that are about keys, to this one key.

@@ -6,6 +6,7 @@ mod cells;
 mod cluster;
 mod commands;
 pub mod costs;
+mod followed;
 pub mod isolation;
 mod jwt;
 mod leaks;
@@ -17,6 +18,7 @@ mod property;
 mod reads;
 mod removal;
 mod replay;
+mod revoked;
 mod rights;
 mod rows;
 #[path = "../../doors/signer.rs"]

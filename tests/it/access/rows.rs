@@ -79,6 +79,7 @@ pub fn rows() -> Vec<Row> {
     let reason = json!({ "key": KEY, "reason": "r" });
     let pin = json!({ "key": KEY, "by": "b" });
     let forget = json!({ "prefix": KEY, "reason": "r" });
+    let unrevoke = json!({ "action": "unrevoke", "principal": "nobody", "reason": "r" });
     let order = json!({ "pool": "default", "action": "thaw", "reason": "r" });
     vec![
         post("/v1/acquire", "hold", KeyAndOwner, Home, acquire).thief("held"),
@@ -115,6 +116,9 @@ pub fn rows() -> Vec<Row> {
         post("/v1/admin/fence-skip", "break", Key, Home, reason).answers(409),
         post("/v1/admin/forget", "admin", Key, Nowhere, forget),
         post("/v1/admin/pool", "admin", AllKeys, Nowhere, order),
+        // Nothing of this name is revoked.
+        post("/v1/admin/access", "access", Verb, Nowhere, unrevoke),
+        get("/v1/revocations", "access", Verb, Nowhere),
         post("/v1/admin/drain", "admin", AllKeys, Everywhere, json!({ "owner": "w-drain" })),
         get("/v1/top", "read", Entries, Nowhere),
         get("/v1/history", "read", Key, Nowhere),
@@ -166,7 +170,7 @@ impl Row {
     }
 }
 
-const VERBS: [&str; 7] = ["hold", "read", "check", "admin", "break", "probe", "observe"];
+const VERBS: [&str; 8] = ["hold", "read", "check", "admin", "break", "probe", "observe", "access"];
 
 /// The verbs that rows need.
 pub fn verbs() -> BTreeSet<&'static str> {

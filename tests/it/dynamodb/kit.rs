@@ -84,7 +84,7 @@ pub fn node(incarnation: u128, state: NodeState) -> NodeRecord {
         state,
         unseen: false,
         place: 0,
-        rules: 0,
+        common: tenure::lease::Common::default(),
         ..NodeRecord::unseen(Nonce(incarnation), SystemEntropy::new().nonce())
     }
 }

@@ -152,7 +152,7 @@ fn node() -> NodeRecord {
         until: Moment(6),
         unseen: false,
         place: 1 << 40,
-        rules: u64::MAX,
+        common: tenure::lease::Common { policies: u32::MAX, access: u32::MAX },
         level: Level(2),
     }
 }

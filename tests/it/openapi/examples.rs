@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// All examples with an answer in JSON, in an order in which each finds what it needs: operation and name.
-const STORY: [&str; 47] = [
+const STORY: [&str; 49] = [
     "livez/alive",
     "readyz/ready",
     "info/embedded",
@@ -66,6 +66,8 @@ const STORY: [&str; 47] = [
     "pin/maintenance",
     "drain_owner/worker",
     "unpin/maintenance",
+    "list_revocations/none",
+    "order_access/unrevoke",
     "revoke/at-once",
     "fence_skip/skip",
 ];

@@ -8,7 +8,8 @@ use std::{
 use serde_json::{Map, Value, json};
 
 /// Fields whose values the coordinator chooses. Where two examples show the same value, the real values are the same.
-const CHOSEN: [&str; 12] = [
+const CHOSEN: [&str; 13] = [
+    "access_digest",
     "cursor",
     "digest",
     "id",

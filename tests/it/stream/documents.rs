@@ -304,6 +304,14 @@ async fn reads_and_refusals_are_the_same_by_both_doors() {
             json!({ "pool": "default", "action": "thaw", "reason": "r" }),
         ),
         case("drain_owner", "POST", "/v1/admin/drain", none.clone(), json!({ "owner": "nobody" })),
+        case(
+            "order_access",
+            "POST",
+            "/v1/admin/access",
+            none.clone(),
+            json!({ "action": "unrevoke", "principal": "nobody", "reason": "r" }),
+        ),
+        case("list_revocations", "GET", "/v1/revocations", none.clone(), none.clone()),
     ];
     check(&server, &mut talk, cases).await;
 }

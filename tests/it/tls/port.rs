@@ -458,3 +458,46 @@ async fn a_caller_that_hangs_up_waits_no_longer() {
         waiters(0).await;
     }
 }
+
+/// A certificate of two days, and a coordinator whose wall clock is this many days off.
+async fn reports_a_certificate(days: i64, kind: &str, line: &str) {
+    const DAY_MS: i64 = 24 * 3600 * 1000;
+    let certificates = Certificates::make();
+    certificates.replace("tls.pem", "server.pem");
+    certificates.replace("tls.key", "server.key");
+    let data = tempfile::tempdir().expect("a directory");
+    let offset = data.path().join("offset");
+    std::fs::write(&offset, (days * DAY_MS).to_string()).expect("written");
+    let mut sets = sets(&certificates);
+    sets.push(format!("store.embedded.data_dir={}", data.path().join("data").display()));
+    sets.push(format!("node.ca={}", certificates.path("ca.pem").display()));
+    let environment = [("TENURE_TEST_WALL_OFFSET", offset.to_str().expect("UTF-8"))];
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let mut node =
+        Node::at(any, "the port", &sets, &environment).trusted_by(&certificates.path("ca.pem"));
+    node.listens().unwrap_or_else(|ended| panic!("it ended: {}", ended.said));
+    // The client of this test does not look at the coordinator's clock.
+    let status = node.get("/v1/status").await;
+    let all = status["attention"].as_array().expect("a list").clone();
+    for setting in ["server.tls_cert", "node.ca"] {
+        let says = |one: &serde_json::Value| one["says"].as_str().unwrap_or_default().to_owned();
+        let shown = all.iter().find(|one| one["kind"] == kind && says(one).contains(setting));
+        assert!(shown.is_some(), "{setting}: {status}");
+        let said = node.said();
+        let logged = said.lines().any(|said| said.contains(line) && said.contains(setting));
+        assert!(logged, "{setting}: {said}");
+    }
+    let series = "tenure_certificate_expires_seconds{setting=\"node.ca\"";
+    assert!(node.metric(series).await > 0.0);
+}
+
+#[tokio::test]
+async fn a_certificate_that_expired_or_soon_will_is_reported_at_the_start() {
+    reports_a_certificate(0, "certificate-expires", "expires soon").await;
+    reports_a_certificate(3, "certificate-expired", "has expired").await;
+}
+
+#[tokio::test]
+async fn a_certificate_that_is_not_valid_yet_is_reported_at_the_start() {
+    reports_a_certificate(-3, "certificate-not-yet-valid", "is not valid yet").await;
+}

@@ -6,7 +6,7 @@ use super::{
     call::Call,
     values::{free, held},
 };
-use crate::api::{Drained, Forgot, Lease, LeaseAnswer, Revoked};
+use crate::api::{Drained, Forgot, Lease, LeaseAnswer, Revocations, Revoked};
 
 const NIGHTLY: &str = "jobs/nightly";
 const TOKEN: u64 = 430;
@@ -61,6 +61,13 @@ fn rest() -> Vec<Call> {
             "End all leases and sessions of an owner; a pinned lease stays",
             json!({ "owner": "worker-2" }),
             Drained { revoked: 1, pinned: 1, draining: 0 },
+        ),
+        Call::plain(["list_revocations", "none"], "Nothing is revoked", Revocations::default()),
+        Call::with(
+            ["order_access", "unrevoke"],
+            "Let a principal call again; nothing else is revoked",
+            json!({ "action": "unrevoke", "principal": "ci-runner", "reason": "its token was replaced" }),
+            Revocations::default(),
         ),
         Call::with(
             ["fence_skip", "skip"],

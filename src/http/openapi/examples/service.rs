@@ -31,6 +31,7 @@ pub fn calls() -> Vec<Call> {
         version: VERSION.into(),
         incarnation: "0d8b204c1bab8dfbd97bc701588537f6".into(),
         this: true,
+        access_digest: Some("5d0c7e1a".into()),
         ..Node::default()
     };
     vec![

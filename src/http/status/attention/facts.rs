@@ -8,10 +8,12 @@ use crate::{
     api::NodeCounts,
     lease::{Moment, NodeState, Nonce},
     manager::{
-        FailedFences, FailingCheck, GuardedPool, NodeView, StuckKeys, UnevenPool, UnplacedPool,
+        FailedFences, FailingCheck, GuardedPool, ListTrouble, NodeView, StuckKeys, UnevenPool,
+        UnplacedPool,
     },
     store::Health,
-    telemetry::{audit::LostLines, recent::SpansSummary},
+    telemetry::{NotInForce, audit::LostLines, recent::SpansSummary},
+    tls::{Expiry, NamedCertificates},
 };
 
 /// What may need a person.
@@ -39,6 +41,16 @@ pub struct Facts {
     pub shared_addresses: BTreeSet<Box<str>>,
     /// Nodes with other policies or plugins.
     pub other_rules: BTreeSet<Nonce>,
+    /// Nodes with another access file.
+    pub other_access: BTreeSet<Nonce>,
+    /// The files that are not in force.
+    pub files: Vec<NotInForce>,
+    /// Why the revocation list in force is not that of the store, and since when, in milliseconds since 1970.
+    pub list_trouble: Option<(ListTrouble, u64)>,
+    /// The settings that changed in their file and count after a restart.
+    pub restart: Vec<String>,
+    /// The certificates that are not valid, or soon will not be.
+    pub certificates: Vec<(NamedCertificates, Expiry)>,
     /// How late tenures ended in the last minute.
     pub lateness: SpansSummary,
     /// How many tenures expired in each of the last minutes, the latest last.

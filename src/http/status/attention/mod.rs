@@ -2,6 +2,7 @@
 
 mod entry;
 mod facts;
+mod files;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -17,6 +18,7 @@ pub const LISTED: usize = 200;
 /// What needs a person, the most severe first; and how many more there are than an answer lists.
 pub fn attention(facts: &Facts) -> (Vec<Attention>, u64) {
     let mut found = store::attention(facts);
+    found.extend(files::attention(facts));
     found.extend(workers::attention(facts));
     found.sort_by_key(|one| one.severity != CRITICAL);
     let all = found.len();

@@ -81,6 +81,14 @@ fn nodes(facts: &Facts) -> Vec<Attention> {
             found.push(Attention { help, node: Some(url.to_owned()), ..entry });
         }
     }
+    for node in facts.nodes.iter().filter(|it| facts.other_access.contains(&it.record.incarnation))
+    {
+        let url = &*node.record.url;
+        let says = format!("the node {url} has another access file than this one");
+        let help = "give all nodes the same access file and the same files of keys";
+        let entry = of_store("access-differs", WARNING, says);
+        found.push(Attention { help: Some(help.to_owned()), node: Some(url.to_owned()), ..entry });
+    }
     for url in &facts.shared_addresses {
         let says = format!("several living nodes advertise {url}: calls for one reach the other");
         let help = Some("set node.advertise_url of each node to its own address".to_owned());

@@ -5,11 +5,12 @@ use crate::{
     api::Attention,
     lease::{Key, KeyState, Moment, NodeRecord, NodeState, Nonce, Owner, Token, View},
     manager::{
-        FailedFence, FailedFences, FailingCheck, GuardedPool, NodeView, StuckKey, StuckKeys,
-        UnevenPool, UnplacedPool,
+        FailedFence, FailedFences, FailingCheck, GuardedPool, ListTrouble, NodeView, StuckKey,
+        StuckKeys, UnevenPool, UnplacedPool,
     },
     store::Health,
-    telemetry::{audit::LostLines, recent::SpansSummary},
+    telemetry::{FileKind, NotInForce, audit::LostLines, recent::SpansSummary},
+    tls::{Expiry, NamedCertificates},
 };
 
 /// The node is an hour and a bit old, and the wall clock shows 10 000 s.
@@ -34,6 +35,11 @@ fn quiet() -> Facts {
         nodes: vec![node("http://a", NodeState::Alive, 1)],
         shared_addresses: BTreeSet::new(),
         other_rules: BTreeSet::new(),
+        other_access: BTreeSet::new(),
+        files: Vec::new(),
+        list_trouble: None,
+        restart: Vec::new(),
+        certificates: Vec::new(),
         lateness: SpansSummary::default(),
         expired: vec![1; 60],
         open_door: false,
@@ -203,6 +209,10 @@ fn nodes_that_do_not_fit_together_are_named() {
     let nodes = vec![node("http://a", NodeState::Alive, 1), node("http://b", NodeState::Alive, 2)];
     let one = only(&Facts { nodes, other_rules, ..quiet() });
     assert_eq!((&*one.kind, one.node.as_deref()), ("rules-differ", Some("http://b")));
+    let nodes = vec![node("http://a", NodeState::Alive, 1), node("http://b", NodeState::Alive, 2)];
+    let other_access = BTreeSet::from([Nonce(2)]);
+    let one = only(&Facts { nodes, other_access, ..quiet() });
+    assert_eq!((&*one.kind, one.node.as_deref()), ("access-differs", Some("http://b")));
     let shared_addresses = BTreeSet::from(["http://x".into()]);
     let one = only(&Facts { shared_addresses, ..quiet() });
     assert_eq!((&*one.kind, one.node.as_deref()), ("address-shared", Some("http://x")));
@@ -333,4 +343,59 @@ fn lost_audit_lines_and_an_open_door_are_told() {
     let one = only(&Facts { audit_gaps: gaps, ..quiet() });
     assert_eq!((&*one.kind, one.count), ("audit-gap", Some(1)));
     assert_eq!(only(&Facts { open_door: true, ..quiet() }).kind, "open-door");
+}
+
+#[test]
+fn a_file_that_is_not_in_force_is_told_of_with_its_first_fault() {
+    let file = |kind| NotInForce {
+        kind,
+        reason: "access.toml:7: principal.name: is missing".into(),
+        faults: 3,
+        since_ms: WALL_MS - 5_000,
+    };
+    let files = vec![file(FileKind::Access)];
+    let one = only(&Facts { files, ..quiet() });
+    assert_eq!((&*one.kind, &*one.severity), ("access-not-in-force", "critical"));
+    assert!(one.says.contains("access.toml:7") && one.says.contains("and 2 more"), "{}", one.says);
+    assert_eq!((one.for_ms, one.count), (Some(5_000), Some(3)));
+    let one = only(&Facts { files: vec![file(FileKind::Tls)], ..quiet() });
+    assert_eq!((&*one.kind, &*one.severity), ("tls-not-in-force", "warning"));
+    let one = only(&Facts { files: vec![file(FileKind::Settings)], ..quiet() });
+    assert_eq!(&*one.kind, "settings-not-in-force");
+    let restart = vec!["limits.keys".to_owned(), "server.listen".to_owned()];
+    let one = only(&Facts { restart, ..quiet() });
+    assert!(one.kind == "restart-needed" && one.says.contains("limits.keys, server.listen"));
+}
+
+#[test]
+fn a_revocation_list_that_is_not_that_of_the_store_is_told_of() {
+    let since = WALL_MS - 7_000;
+    let unread = ListTrouble::Unread("no JSON".into());
+    for (trouble, kind) in
+        [(unread, "revocations-unread"), (ListTrouble::WentBack, "revocations-went-back")]
+    {
+        let one = only(&Facts { list_trouble: Some((trouble, since)), ..quiet() });
+        assert_eq!((&*one.kind, &*one.severity, one.for_ms), (kind, "critical", Some(7_000)));
+    }
+}
+
+#[test]
+fn certificates_that_are_not_valid_are_told_of_with_their_setting() {
+    let named = |setting: &str| NamedCertificates {
+        setting: setting.into(),
+        path: "tls.pem".into(),
+        are_authorities: setting == "node.ca",
+        certificates: Vec::new(),
+    };
+    for (setting, expiry, kind, severity) in [
+        ("server.tls_cert", Expiry::Over(9), "certificate-expired", "critical"),
+        ("server.tls_cert", Expiry::NotYet(9), "certificate-not-yet-valid", "critical"),
+        ("node.ca", Expiry::Soon(9), "certificate-expires", "warning"),
+    ] {
+        let one = only(&Facts { certificates: vec![(named(setting), expiry)], ..quiet() });
+        assert_eq!((&*one.kind, &*one.severity), (kind, severity));
+        assert!(one.says.contains(setting) && one.says.contains("1970-01-01"), "{}", one.says);
+        let restarts = one.help.is_some_and(|help| help.contains("restart"));
+        assert_eq!(restarts, setting == "node.ca");
+    }
 }

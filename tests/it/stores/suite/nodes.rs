@@ -26,7 +26,7 @@ fn record(incarnation: Nonce) -> NodeRecord {
         until: Moment(u64::MAX),
         unseen: false,
         place: 5,
-        rules: 6,
+        common: tenure::lease::Common { policies: 6, access: 7 },
         level: Level(7),
     }
 }

@@ -30,8 +30,9 @@ export function open(query, go) {
     { title: "Incarnation", cell: ({ incarnation }) => text(incarnation) },
     {
       title: "Remarks",
-      cell: ({ address_shared: shared, rules_differ: differ }) => [
+      cell: ({ address_shared: shared, rules_differ: differ, access_differs: other }) => [
         shared && badge("another node has this URL", "bad"), differ && badge("other policies or plugins", "bad"),
+        other && badge("another access file", "bad"),
       ],
     },
   ]);

@@ -1,0 +1,159 @@
+//! Who may no longer call: the revocation list, and the orders that change it.
+
+use std::time::Duration;
+
+use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use bytes::Bytes;
+use futures_util::future::join_all;
+
+use super::admin::actor;
+use crate::{
+    access::{AccessOrder, MAX_NAME_BYTES, Revocation, Revoked, Target, Verb},
+    api::{AccessAction, AccessOrderBody, RevocationEntry, Revocations, limits::ORDER_MS},
+    clock::rfc3339,
+    http::{
+        answer::{Problem, json},
+        app::App,
+        caller::Caller,
+        forward::{act_at_home, forward},
+        peer::was_forwarded,
+        request::{Body, NoQuery, query},
+    },
+    lease::Owner,
+};
+
+/// How long another node may take to confirm that an order is in force there.
+const CONFIRM: Duration = Duration::from_secs(2);
+
+/// List what is revoked.
+#[utoipa::path(get, operation_id = "list_revocations", path = "/v1/revocations", tag = "admin", responses(
+    (status = 200, description = "The revocation list, as the store has it now", body = Revocations),
+    (status = 400, description = "The query has a parameter, and none is accepted", body = Problem),
+    (status = 503, description = "`store-unavailable`", body = Problem),
+))]
+pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
+    let result = async {
+        NoQuery {} = query(&request)?;
+        Caller::of(&request).has(Verb::Access)?;
+        app.manager.revocations().await.map_err(|error| Problem::call(&error))
+    };
+    match result.await {
+        Ok(list) => json(&request, StatusCode::OK, &shown(&list, app.manager.wall_ms())),
+        Err(problem) => problem.respond(&request),
+    }
+}
+
+/// Revoke a principal, a token or a certificate, or end that.
+///
+/// The order is durable and holds for all nodes, whatever their access files say. From then on, calls with what is revoked
+/// get 401, and waits and streams end. Leases are not ended: heartbeats are refused, so a lease ends with its ttl, and a
+/// session too.
+#[utoipa::path(post, operation_id = "order_access", path = "/v1/admin/access", tag = "admin", request_body = AccessOrderBody, responses(
+    (status = 200, description = "The order is durable, and in force at this node. The list as it is then", body = Revocations),
+    (status = 400, description = "A field is not valid, or finds no room in the list", body = Problem),
+    (status = 409, description = "`locks-out`, `no-access-file` or `other-version`", body = Problem),
+    (status = 413, description = "`body-too-large`", body = Problem),
+    (status = 429, description = "`busy`", body = Problem),
+    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 507, description = "`store-full`", body = Problem),
+))]
+pub async fn order(
+    request: HttpRequest,
+    app: web::Data<App>,
+    body: Body<AccessOrderBody>,
+) -> HttpResponse {
+    let Body(body, bytes) = &body;
+    // The home node of the list stores the order. What it answers is the same for all nodes, so each answers by itself.
+    let stored = act_at_home(&request, &app, bytes, async |asked| {
+        Caller::of(&request).has(Verb::Access)?;
+        let (order, lasts, by) = (order_of(body)?, lasts(body)?, actor(&request));
+        let said = (body.reason.as_str(), by.as_str());
+        let ordered = app.manager.order_access(&order, lasts, said, asked).await;
+        let (list, _) = ordered.map_err(|error| Problem::admin(&error, &app, None))?;
+        Ok(json(&request, StatusCode::OK, &shown(&list, app.manager.wall_ms())))
+    })
+    .await;
+    if stored.status() != StatusCode::OK || was_forwarded(&request) {
+        return stored;
+    }
+    let unconfirmed = unconfirmed(&request, &app, bytes).await;
+    match app.manager.revocations().await {
+        Ok(list) => {
+            let answer = Revocations { unconfirmed, ..shown(&list, app.manager.wall_ms()) };
+            json(&request, StatusCode::OK, &answer)
+        }
+        Err(error) => Problem::call(&error).respond(&request),
+    }
+}
+
+/// Asks each other living node to put the order into force, which it finds in the store. Returns the URLs of those that
+/// did not confirm that in time.
+async fn unconfirmed(request: &HttpRequest, app: &App, bytes: &Bytes) -> Vec<String> {
+    let asked = app.manager.others().into_iter().map(async |home| {
+        let answer =
+            tokio::time::timeout(CONFIRM, forward(request, app, &home, bytes.clone())).await;
+        let status = answer.ok().flatten().map(|answer| answer.status().as_u16());
+        // A node that has put the order into force refuses a caller that revoked itself.
+        let confirmed = matches!(status, Some(200 | 401));
+        let url = || home.url.as_deref().unwrap_or("a node without a URL").to_owned();
+        (!confirmed).then(url)
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// What the body orders.
+fn order_of(body: &AccessOrderBody) -> Result<AccessOrder, Problem> {
+    let AccessOrderBody { action, principal, token, certificate, .. } = body;
+    let target = match (principal, token, certificate) {
+        (Some(name), None, None) => {
+            let judged = Owner::new(name).map_err(|error| error.to_string());
+            let judged = judged.and_then(|_| match name.len() {
+                0..=MAX_NAME_BYTES => Ok(()),
+                _ => Err(format!("is longer than any principal's name: {MAX_NAME_BYTES} bytes")),
+            });
+            judged.map_err(|detail| Problem::field("principal", detail))?;
+            Target::Principal(name.as_str().into())
+        }
+        (None, Some(token), None) => {
+            Target::Token(token.parse().map_err(|detail| Problem::field("token", detail))?)
+        }
+        (None, None, Some(name)) => {
+            Target::certificate(name).map_err(|detail| Problem::field("certificate", detail))?
+        }
+        _ => {
+            let detail = "is required, or token or certificate instead: exactly one of the three";
+            return Err(Problem::field("principal", detail));
+        }
+    };
+    Ok(AccessOrder { target, revokes: *action == AccessAction::Revoke })
+}
+
+/// How long the order lasts, if it ends by itself.
+fn lasts(body: &AccessOrderBody) -> Result<Option<Duration>, Problem> {
+    let Some(for_ms) = body.for_ms else { return Ok(None) };
+    if body.action == AccessAction::Unrevoke {
+        return Err(Problem::field("for_ms", "does not belong to this action"));
+    }
+    if !ORDER_MS.contains(&for_ms) {
+        let (least, most) = (ORDER_MS.start(), ORDER_MS.end());
+        let detail = format!("is {for_ms}; it must be from {least} to {most}");
+        return Err(Problem::field("for_ms", detail));
+    }
+    Ok(Some(Duration::from_millis(for_ms)))
+}
+
+/// The list, without what is over.
+fn shown(list: &Revoked, now_ms: u64) -> Revocations {
+    let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
+    let entry = |entry: &Revocation| RevocationEntry {
+        principal: text(&entry.principal),
+        token: text(&entry.token),
+        certificate: text(&entry.certificate),
+        by: entry.by.to_string(),
+        reason: entry.reason.to_string(),
+        at: rfc3339(entry.at_ms),
+        until: entry.until_ms.map(rfc3339),
+    };
+    let stand = list.entries.iter().filter(|entry| !entry.is_over(now_ms));
+    Revocations { revoked: stand.map(entry).collect(), unconfirmed: Vec::new() }
+}

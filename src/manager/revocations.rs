@@ -1,0 +1,193 @@
+//! The revocation list: the principals and credentials that get 401, whatever the access file says.
+//!
+//! Guarantees: an order that returned `Ok` is durable, and in force at this node. Of two orders, each is applied to what
+//! the other left. Every node that the store's feed reaches follows within the time that the feed takes.
+//!
+//! Does not guarantee: that a node that the store does not reach follows. Its record runs out within `node.ttl`, and from
+//! then on it promises and grants nothing.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    AdminError, Asked, CallError, Invalid, MAX_REASON_BYTES, MAX_VALUE_BYTES, Manager,
+    admin::check_text, revocation_list::ListTrouble,
+};
+use crate::{
+    access::{Access, AccessOrder, Current, NotCarriedOut, Revocation, Revoked, Target},
+    actor::supervise,
+    lease::Key,
+};
+
+/// How long an order waits for others.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often the list is read even if nothing was heard of it.
+const LOOK: Duration = Duration::from_secs(30);
+/// How long to wait after a failed read before the next one.
+const RETRY: Duration = Duration::from_millis(500);
+/// After this many failed reads in a row, the log and the status report them.
+const TOLD_AFTER: u32 = 10;
+
+impl Manager {
+    /// Reads the list, and follows it from then on: for these principals, or only to show it.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn follow_revocations(
+        self: &Arc<Self>,
+        current: Option<&Arc<Current>>,
+    ) -> Result<(), CallError> {
+        if current.is_some() {
+            let _ = self.revocations.is_asked.set(());
+        }
+        let current = current.cloned().unwrap_or_else(|| Arc::new(Current::new(Access::default())));
+        if self.revocations.current.set(current).is_ok() {
+            self.refresh_revocations().await?;
+            supervise(self, "the revocation list", |manager| manager.keep_revocations());
+        }
+        Ok(())
+    }
+
+    /// Never returns.
+    async fn keep_revocations(self: Arc<Self>) {
+        let mut failures = 0u32;
+        loop {
+            tokio::select! {
+                () = self.coordinator.revocations.notified() => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+            while let Err(error) = self.refresh_revocations().await {
+                failures = failures.saturating_add(1);
+                if failures == TOLD_AFTER {
+                    let now_ms = self.coordinator.clock.wall_ms();
+                    self.revocations.trouble(Some(ListTrouble::Unread(error.to_string())), now_ms);
+                }
+                tokio::time::sleep(RETRY).await;
+            }
+            failures = 0;
+        }
+    }
+
+    /// Reads the list, and puts it into force. Returns what is in force then.
+    async fn refresh_revocations(&self) -> Result<Arc<Revoked>, CallError> {
+        let Some(current) = self.revocations.current.get() else { return Ok(Arc::default()) };
+        let found = self.coordinator.store.read(&Key::of_revocations()).await?;
+        let read = match found.map(|found| found.record) {
+            None => Ok(Revoked::default()),
+            Some(Ok(record)) => {
+                Revoked::of_value(record.value.as_deref()).map_err(|error| error.to_string())
+            }
+            Some(Err(error)) => Err(error.to_string()),
+        };
+        let now_ms = self.coordinator.clock.wall_ms();
+        match read {
+            Ok(read) => {
+                let (list, went_back) = read.after(&current.revoked());
+                current.revoke(list);
+                if self.revocations.is_asked.get().is_some() {
+                    self.files().access_generation(current.generation());
+                }
+                self.revocations.trouble(went_back.then_some(ListTrouble::WentBack), now_ms);
+            }
+            Err(why) => self.revocations.trouble(Some(ListTrouble::Unread(why)), now_ms),
+        }
+        Ok(current.revoked())
+    }
+
+    /// Why the list in force is not that of the store, and since when, in milliseconds since 1970.
+    pub(crate) fn list_trouble(&self) -> Option<(ListTrouble, u64)> {
+        self.revocations.known_trouble()
+    }
+
+    /// Who may no longer call, as the store has it now.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn revocations(&self) -> Result<Arc<Revoked>, CallError> {
+        self.refresh_revocations().await
+    }
+
+    /// Revokes a principal, a token or a certificate, for as long as `lasts` or until that is ended; or ends that. `by`
+    /// and the reason are stored with it. Returns what is in force then, and whether this call changed it.
+    ///
+    /// # Errors
+    /// [`AdminError`].
+    pub(crate) async fn order_access(
+        &self,
+        order: &AccessOrder,
+        lasts: Option<Duration>,
+        (reason, by): (&str, &str),
+        asked: impl Into<Asked>,
+    ) -> Result<(Arc<Revoked>, bool), AdminError> {
+        check_text("reason", reason, MAX_REASON_BYTES)?;
+        let current = self.revocations.current.get();
+        let is_asked = self.revocations.is_asked.get().is_some();
+        let Some(current) = current.filter(|_| is_asked || !order.revokes) else {
+            return Err(AdminError::NoAccessFile);
+        };
+        let at_ms = self.coordinator.clock.wall_ms();
+        let lasts_ms = lasts.map(|lasts| u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX));
+        let until_ms = lasts_ms.map(|lasts_ms| at_ms.saturating_add(lasts_ms));
+        let words = Revocation {
+            by: by.into(),
+            reason: reason.into(),
+            at_ms,
+            until_ms,
+            ..Revocation::default()
+        };
+        let known = self.refresh_revocations().await?;
+        let carry_out = |list: &mut Revoked| list.carry_out(order, words.clone(), &current.load());
+        match carry_out(&mut (*known).clone()) {
+            Err(NotCarriedOut::Known) => return Ok((known, false)),
+            Err(NotCarriedOut::LocksOut) => return Err(AdminError::LocksOut),
+            Ok(()) => {}
+        }
+        self.check_versions()?;
+        let (asked, until) = (asked.into(), self.now() + PATIENCE);
+        let change = |stored: Option<&str>| {
+            let stored = Revoked::of_value(stored)
+                .map_err(|error| CallError::Quarantined(error.to_string().into()))?;
+            let (mut list, went_back) = stored.after(&current.revoked());
+            let is_changed = match carry_out(&mut list) {
+                Ok(()) => true,
+                Err(NotCarriedOut::Known) => went_back,
+                Err(NotCarriedOut::LocksOut) => return Err(AdminError::LocksOut),
+            };
+            let value = list.to_value();
+            if value.len() > MAX_VALUE_BYTES {
+                return Err(no_room(order));
+            }
+            Ok((is_changed, is_changed.then_some(value)))
+        };
+        let is_changed = loop {
+            match self.rewrite(&Key::of_revocations(), until, asked, &change).await? {
+                Some((_, is_changed)) => break is_changed,
+                None if self.now() >= until => return Err(CallError::Busy.into()),
+                None => {}
+            }
+        };
+        let (target, revokes) = (&order.target, order.revokes);
+        tracing::info!(%target, revokes, lasts_ms, by, reason, "an order for the revocation list stands");
+        Ok((self.refresh_revocations().await?, is_changed))
+    }
+
+    /// Nodes of an earlier version cannot read the list.
+    fn check_versions(&self) -> Result<(), AdminError> {
+        let nodes = self.nodes();
+        let living = || nodes.iter().filter(|view| !view.record.state.is_terminal());
+        let odd = living().find(|view| *view.record.version != *env!("CARGO_PKG_VERSION"));
+        odd.map_or(Ok(()), |odd| Err(AdminError::OtherVersion(odd.record.url.clone())))
+    }
+}
+
+fn no_room(order: &AccessOrder) -> AdminError {
+    let field = match order.target {
+        Target::Principal(_) => "principal",
+        Target::Token(_) => "token",
+        Target::Certificate(_) => "certificate",
+    };
+    let detail = format!(
+        "finds no room: the revocation list may take up {MAX_VALUE_BYTES} bytes. Take what is revoked for good out of the \
+         access file, and end its entries in this list"
+    );
+    Invalid { field, detail }.into()
+}
