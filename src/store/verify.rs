@@ -156,7 +156,7 @@ pub(super) fn nodes(found: &[FoundNode]) -> Finding {
     for FoundNode { incarnation, record, .. } in found {
         match record {
             Ok(record) if record.state.is_terminal() => {}
-            Ok(record) => alive.push(format!("{} ({})", record.url, record.version)),
+            Ok(record) => alive.push(format!("{} ({})", record.url, record.program())),
             Err(why) => unread.push(format!("{incarnation}: {why}")),
         }
     }

@@ -31,7 +31,7 @@ pub fn all_of(prefix: &str) -> String {
 /// Rights with all verbs that are about keys, to this one key.
 pub fn all_of_key(key: &str) -> String {
     let verbs = r#"["hold", "read", "check", "admin", "break"]"#;
-    format!(r#"{{ verb = {verbs}, key = "{key}" }}, {{ verb = ["probe", "observe"] }}"#)
+    format!(r#"{{ verb = {verbs}, key = "{key}" }}, {{ verb = ["probe", "observe", "access"] }}"#)
 }
 
 /// A principal whose token is its name, and who acts for every owner.

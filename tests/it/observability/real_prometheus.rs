@@ -22,8 +22,10 @@ const MISSING: &str = "it is needed: apt-get install -y --no-install-recommends 
 /// Long enough for two scrapes at one a second, and for a busy machine.
 const RATE_INTERVAL: &str = "30s";
 /// Queries that are right and may be empty all the same. Each with its reason.
-const MAY_BE_EMPTY: [(&str, &str); 9] = [
+const MAY_BE_EMPTY: [(&str, &str); 11] = [
     ("Certificate expires in A", "the node has no certificate"),
+    ("Certificate expires in B", "no setting names a certificate"),
+    ("Clock jumps and missing log lines K", "each file is in force"),
     ("Fence tries by outcome A", "the node has no plugins"),
     ("Fence duration A", "the node has no plugins"),
     ("Fences in flight A", "the node has no plugins"),

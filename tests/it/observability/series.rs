@@ -16,9 +16,9 @@ const BUDGET: usize = 500;
 /// What is counted after an answer is counted well within this.
 const SOON: Duration = Duration::from_secs(10);
 /// The names that a label may have; `le` and `version` are those of the form itself.
-const LABELS: [&str; 12] = [
+const LABELS: [&str; 14] = [
     "pool", "store", "op", "outcome", "reason", "plugin", "kind", "class", "limit", "version",
-    "le", "why",
+    "le", "why", "file", "setting",
 ];
 
 /// The metric that a sample belongs to.
