@@ -35,6 +35,14 @@ pub enum Broken {
     FreeMessages,
     /// A call that waits counts as one place, however many keys it waits at.
     WaitsCountCalls,
+    /// A list is charged by what comes out of it.
+    LooksAreFree,
+    /// A principal may take any number of new keys.
+    NewKeysWithoutBound,
+    /// Every refused call has a line of its own in the audit log.
+    RefusalsWithoutBound,
+    /// The end of the audit log is the last line that is there.
+    CutEndBelieved,
     /// Who is on the revocation list is served.
     RevokedServed,
     /// An order may revoke the last principal that could undo it.

@@ -1,4 +1,4 @@
-//! Each rule of the files and of the revocation list broken in turn: a test of this folder fails.
+//! Each rule of the files, of the revocation list, of new keys and of the audit log broken in turn: a unit test fails.
 
 use std::process::Command;
 
@@ -18,16 +18,27 @@ fn passes(test: &str, broken: &str) -> bool {
 #[test]
 fn a_broken_rule_is_noticed() {
     for (broken, test) in [
-        ("HalfAFileIsRead", "followed::tests::a_file_that_is_being_written_is_not_read"),
+        ("HalfAFileIsRead", "access::followed::tests::a_file_that_is_being_written_is_not_read"),
         (
             "RevokedServed",
-            "revoked::tests::who_is_revoked_is_so_until_that_ends_and_others_are_not",
+            "access::revoked::tests::who_is_revoked_is_so_until_that_ends_and_others_are_not",
         ),
-        ("LastOneRevoked", "revoked::tests::a_principal_is_left_that_can_undo_it"),
-        ("BackwardsListBelieved", "revoked::tests::a_store_that_lost_its_tail_ends_no_revocation"),
+        ("LastOneRevoked", "access::revoked::tests::a_principal_is_left_that_can_undo_it"),
+        (
+            "BackwardsListBelieved",
+            "access::revoked::tests::a_store_that_lost_its_tail_ends_no_revocation",
+        ),
+        ("NewKeysWithoutBound", "manager::new_keys::tests::no_hour_has_more_than_the_limit"),
+        (
+            "RefusalsWithoutBound",
+            "telemetry::audit::tests::neither_strangers_nor_principals_push_the_lines_of_others_out",
+        ),
+        (
+            "CutEndBelieved",
+            "telemetry::audit::tests::an_end_that_was_cut_off_shows_at_the_next_start_and_no_number_is_used_twice",
+        ),
     ] {
-        let test = format!("access::{test}");
-        assert!(passes(&test, "None"), "{test} fails by itself");
-        assert!(!passes(&test, broken), "{test} does not notice {broken}");
+        assert!(passes(test, "None"), "{test} fails by itself");
+        assert!(!passes(test, broken), "{test} does not notice {broken}");
     }
 }

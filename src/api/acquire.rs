@@ -9,9 +9,9 @@ use super::lease::Lease;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireBody {
-    /// The key to acquire. 1 to 512 bytes, without control characters.
+    /// The key to acquire. 1 to 512 bytes, of characters that are seen.
     pub key: String,
-    /// The name of the worker that acquires the lease. 1 to 256 bytes, without control characters.
+    /// The name of the worker that acquires the lease. 1 to 256 bytes, of characters that are seen.
     pub owner: String,
     /// How long a grant or a heartbeat keeps the lease, in milliseconds. 100 to 86 400 000, unless the settings or the
     /// key's policy say otherwise. Required unless `session` is given.

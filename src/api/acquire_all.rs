@@ -19,7 +19,7 @@ pub enum Mode {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WantedKey {
-    /// The key. 1 to 512 bytes, without control characters.
+    /// The key. 1 to 512 bytes, of characters that are seen.
     pub key: String,
     /// How many of its permits to take: 1, the default, to the `permits` of its policy.
     pub permits: Option<u32>,
@@ -39,7 +39,7 @@ pub struct AcquireAllBody {
     /// The keys, each named once. Together they stand for 1 to 256 leases.
     #[serde(deserialize_with = "objects")]
     pub keys: Vec<WantedKey>,
-    /// The name of the worker that acquires the leases. 1 to 256 bytes, without control characters.
+    /// The name of the worker that acquires the leases. 1 to 256 bytes, of characters that are seen.
     pub owner: String,
     /// How long a grant or a heartbeat keeps each lease, in milliseconds. 100 to 86 400 000, unless the settings or the
     /// key's policy say otherwise. Required unless `session` is given.

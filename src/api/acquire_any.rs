@@ -34,13 +34,13 @@ pub struct Counts {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AcquireAnyBody {
-    /// The candidates: 1 to 10 000 keys, each named once.
+    /// The candidates: 1 to 10 000 keys of characters that are seen, each named once.
     pub keys: Option<Vec<String>>,
     /// The candidates are the keys that begin with this prefix and have a record. At most 512 bytes.
     pub prefix: Option<String>,
     /// The candidates are the keys of this pool that have a record.
     pub pool: Option<String>,
-    /// The name of the worker that acquires the leases. 1 to 256 bytes, without control characters.
+    /// The name of the worker that acquires the leases. 1 to 256 bytes, of characters that are seen.
     pub owner: String,
     /// How long a grant or a heartbeat keeps each lease, in milliseconds. 100 to 86 400 000, unless the settings or the
     /// key's policy say otherwise. Required unless `session` is given.

@@ -125,7 +125,7 @@ pub struct AccessOrderBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// A client certificate: an exact URI or DNS name of its subject alternative name, or `sha256:` and the 64 hexadecimal
-    /// digits of the SHA-256 of its DER form. 1 to 512 bytes.
+    /// digits of the SHA-256 of its DER form. 1 to 512 bytes, of characters that are seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
     /// When a `revoke` ends by itself, in milliseconds from now: 1000 to 2 592 000 000 (30 days). Without it, the entry

@@ -79,7 +79,7 @@ pub struct TransferBody {
     pub key: String,
     /// The `lease_id` of the grant: 32 hexadecimal digits.
     pub lease_id: String,
-    /// The owner for whom the key is then reserved. Without it, the same write grants the key to the first waiter in
+    /// The owner for whom the key is then reserved: 1 to 256 bytes, of characters that are seen. Without it, the same write grants the key to the first waiter in
     /// its queue; if nobody waits, the key is free.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,

@@ -27,7 +27,7 @@ pub enum BehaviorName {
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct SessionBody {
-    /// The name of the worker that opens the session. 1 to 256 bytes, without control characters.
+    /// The name of the worker that opens the session. 1 to 256 bytes, of characters that are seen.
     pub owner: String,
     /// How long a heartbeat keeps the session, in milliseconds. 100 to 86 400 000, unless the settings say otherwise.
     pub ttl_ms: u64,
@@ -49,11 +49,11 @@ pub struct SessionBody {
     /// other members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
-    /// The version of the program that the member runs, 0 to 64 bytes. Runs of digits compare as numbers. While the pool
+    /// The version of the program that the member runs, 0 to 64 bytes, of characters that are seen. Runs of digits compare as numbers. While the pool
     /// has members of two versions, keys that come free go to the newest one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Where the member serves its keys, 1 to 256 bytes, such as `10.0.0.7:8080`. Routers are told it.
+    /// Where the member serves its keys, 1 to 256 bytes, of characters that are seen, such as `10.0.0.7:8080`. Routers are told it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
     /// The highest load that the member accepts, from 0 to 1 000 000 000, in the unit of the loads that its heartbeats

@@ -11,7 +11,7 @@ use super::{
     usage::{InUse, Kind, Usage},
 };
 use crate::{
-    access::{Credential, Current, JwtProof, Principal, Verb},
+    access::{Broken, Credential, Current, JwtProof, Principal, Verb},
     clock::Clock,
     http::answer::Problem,
     lease::{self, Key, KeySet, LeaseId, NotASessionId, Owner, PrincipalDigest, SessionId},
@@ -158,7 +158,9 @@ impl Caller {
 
     /// Charges a call for the keys, records or changes that were looked at to answer it, whether or not they came out.
     pub fn looked_at(&self, items: usize) {
-        self.owes(items / LOOKED_AT_OF_A_CALL);
+        if !Broken::LooksAreFree.is_active() {
+            self.owes(items / LOOKED_AT_OF_A_CALL);
+        }
     }
 
     fn owes(&self, calls: usize) {

@@ -19,7 +19,7 @@ use crate::{
     },
     http::request::MAX_PREPARED,
     lease::{
-        MAX_ADDRESS_BYTES, MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES,
+        HIDDEN, MAX_ADDRESS_BYTES, MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES,
         MAX_PERMITS, MAX_PIN_BYTES, MAX_VERSION_BYTES,
     },
     manager::{MAX_CANDIDATES, MAX_PROGRESS_BYTES, MAX_REASON_BYTES, MAX_TAKEN, MAX_VALUE_BYTES},
@@ -29,6 +29,8 @@ use crate::{
 enum Bound {
     /// A text of 1 to this many bytes, without control characters.
     Name(usize),
+    /// A new name, whose length in bytes is in this range: each of its characters is seen.
+    New(RangeInclusive<usize>),
     /// A text whose length in bytes is in this range.
     Bytes(RangeInclusive<usize>),
     /// A text of this form.
@@ -49,7 +51,7 @@ const LEASE_ID: &str = "^[0-9a-fA-F]{32}$";
 const SESSION_ID: &str = "^[0-9a-f]{32}[0-9a-fA-F]{32}$";
 
 /// Each bound of a field, and the schemas that have it.
-const BOUNDS: [(&str, Bound, &[&str]); 43] = [
+const BOUNDS: [(&str, Bound, &[&str]); 44] = [
     ("address", Bound::ShortForm(MAX_CHECK_ADDRESS_BYTES, ":[0-9]+$"), &["CheckSpec"]),
     ("after", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("by", Bound::Name(MAX_PIN_BYTES), &["PinBody"]),
@@ -58,10 +60,10 @@ const BOUNDS: [(&str, Bound, &[&str]); 43] = [
     ("command", Bound::NotEmpty, &["CheckSpec"]),
     ("fail_after", Bound::Number(wide(CHECK_FAIL_AFTER)), &["CheckSpec"]),
     ("interval_ms", Bound::Number(CHECK_INTERVAL_MS), &["CheckSpec"]),
-    ("key", Bound::Name(MAX_KEY_BYTES), &["AcquireBody", "CheckBody", "TransferBody"]),
+    ("key", Bound::New(1..=MAX_KEY_BYTES), &["AcquireBody", "WantedKey"]),
+    ("key", Bound::Name(MAX_KEY_BYTES), &["CheckBody", "TransferBody"]),
     ("key", Bound::Name(MAX_KEY_BYTES), &["FenceSkipBody", "PinBody", "RevokeBody"]),
     ("key", Bound::Bytes(1..=MAX_KEY_BYTES), &["HeartbeatBody", "ReleaseBody"]),
-    ("key", Bound::Name(MAX_KEY_BYTES), &["WantedKey"]),
     ("keys", Bound::Items(1..=MAX_CANDIDATES), &["AcquireAnyBody"]),
     ("keys", Bound::Items(1..=MAX_TAKEN), &["AcquireAllBody"]),
     ("permits", Bound::Number(wide(1..=MAX_PERMITS)), &["WantedKey"]),
@@ -69,8 +71,9 @@ const BOUNDS: [(&str, Bound, &[&str]); 43] = [
     ("leases", Bound::Items(0..=MAX_BATCH), &["BatchBody"]),
     ("lock_delay_ms", Bound::Number(wide(0..=MAX_LOCK_DELAY_MS)), &["SessionBody"]),
     ("min_hold_ms", Bound::Number(0..=MAX_MIN_HOLD_MS), &["AcquireBody"]),
-    ("owner", Bound::Name(MAX_OWNER_BYTES), &["AcquireBody", "AcquireAllBody", "AcquireAnyBody"]),
-    ("owner", Bound::Name(MAX_OWNER_BYTES), &["DrainBody", "SessionBody"]),
+    ("owner", Bound::New(1..=MAX_OWNER_BYTES), &["AcquireBody", "AcquireAllBody"]),
+    ("owner", Bound::New(1..=MAX_OWNER_BYTES), &["AcquireAnyBody", "SessionBody"]),
+    ("owner", Bound::Name(MAX_OWNER_BYTES), &["DrainBody"]),
     ("load_limit", Bound::Number(0..=1_000_000_000), &["BeatBody"]),
     ("prefix", Bound::Bytes(0..=MAX_KEY_BYTES), &["AcquireAnyBody"]),
     ("prefix", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
@@ -80,7 +83,7 @@ const BOUNDS: [(&str, Bound, &[&str]); 43] = [
     ("reason", Bound::Name(MAX_REASON_BYTES), &["AccessOrderBody"]),
     ("principal", Bound::Name(MAX_NAME_BYTES), &["AccessOrderBody"]),
     ("token", Bound::Form("^sha256:[0-9a-fA-F]{64}$"), &["AccessOrderBody"]),
-    ("certificate", Bound::Name(MAX_CERTIFICATE_BYTES), &["AccessOrderBody"]),
+    ("certificate", Bound::New(1..=MAX_CERTIFICATE_BYTES), &["AccessOrderBody"]),
     (
         "request_id",
         Bound::Bytes(1..=MAX_REQUEST_ID_BYTES),
@@ -88,10 +91,10 @@ const BOUNDS: [(&str, Bound, &[&str]); 43] = [
     ),
     ("session", Bound::Form(SESSION_ID), &["AcquireBody", "AcquireAllBody", "AcquireAnyBody"]),
     ("timeout_ms", Bound::Number(CHECK_TIMEOUT_MS), &["CheckSpec"]),
-    ("to", Bound::Name(MAX_OWNER_BYTES), &["TransferBody"]),
+    ("to", Bound::New(1..=MAX_OWNER_BYTES), &["TransferBody"]),
     ("token", Bound::Number(0..=MAX_TOKEN), &["CheckBody"]),
-    ("version", Bound::Bytes(0..=MAX_VERSION_BYTES), &["SessionBody"]),
-    ("address", Bound::Bytes(1..=MAX_ADDRESS_BYTES), &["SessionBody"]),
+    ("version", Bound::New(0..=MAX_VERSION_BYTES), &["SessionBody"]),
+    ("address", Bound::New(1..=MAX_ADDRESS_BYTES), &["SessionBody"]),
     ("for_ms", Bound::Number(ORDER_MS), &["PoolOrderBody", "AccessOrderBody"]),
     ("url", Bound::ShortForm(MAX_CHECK_URL_BYTES, "^https?://"), &["CheckSpec"]),
     ("value", Bound::Bytes(0..=MAX_VALUE_BYTES), &["AcquireBody", "HeartbeatBody"]),
@@ -155,6 +158,10 @@ impl Bound {
                 Self::Bytes(1..=*most).apply_to(value);
                 Self::Form(PLAIN).apply_to(value);
             }
+            Self::New(length) => {
+                Self::Bytes(length.clone()).apply_to(value);
+                value.pattern = Some(seen());
+            }
             Self::Bytes(length) => {
                 value.min_length = at_least(*length.start());
                 value.max_length = Some(*length.end());
@@ -171,6 +178,14 @@ impl Bound {
             Self::Items(_) | Self::NotEmpty => {}
         }
     }
+}
+
+/// A text of which each character is seen. A pattern that every tool reads names no character beyond U+FFFF.
+fn seen() -> String {
+    let narrow = HIDDEN.iter().filter(|(_, last)| *last <= 0xffff);
+    let ranges: Vec<String> =
+        narrow.map(|(first, last)| format!("\\u{first:04x}-\\u{last:04x}")).collect();
+    format!("^[^{}]*$", ranges.concat())
 }
 
 /// A lower bound; none where it bounds nothing.

@@ -22,7 +22,8 @@ use super::handlers::{
         title = "tenure",
         description = "Leases with fencing tokens. Durations are integer milliseconds in `*_ms` fields; \
                        instants are RFC 3339 and for people only. The examples tell one story: an id or a token that \
-                       an answer shows stands in later requests.",
+                       an answer shows stands in later requests. Characters that are not seen are controls, \
+                       those without width, line separators and changes of text direction.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0"),
     ),
     tags(

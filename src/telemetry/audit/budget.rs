@@ -11,7 +11,7 @@ use std::{
 };
 
 use super::entry::{AuditEntry, AuditEvent, Many};
-use crate::lease::Moment;
+use crate::{access::Broken, lease::Moment};
 
 /// How many lines there may be at once of one principal.
 const AT_ONCE: u64 = 200;
@@ -78,8 +78,8 @@ impl Budgets {
         let full = || Bucket { left: who.at_once(), since: now, more: None };
         let bucket = buckets.entry(who.clone()).or_insert_with(full);
         bucket.refill(now, &who);
-        if bucket.left > 0 {
-            bucket.left -= 1;
+        if bucket.left > 0 || Broken::RefusalsWithoutBound.is_active() {
+            bucket.left = bucket.left.saturating_sub(1);
             return true;
         }
         let (count, _, last_ms) = bucket.more.get_or_insert((0, wall_ms, wall_ms));

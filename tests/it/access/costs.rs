@@ -139,12 +139,25 @@ async fn pause_after(guarded: &Guarded, path: &str) -> (Value, u64) {
     (answer, pause)
 }
 
-#[tokio::test]
-async fn what_was_looked_at_is_charged_and_not_what_came_out() {
+/// A coordinator with 3000 leases, and with a reader that has a rate of 10.
+async fn with_a_reader(env: &[(&str, &str)]) -> Guarded {
     let reader = principal("narrow", r#"{ verb = "read", prefix = "" }"#);
     let principals = [format!("{reader}limit = {{ rate = 10 }}\n"), all("mate")];
-    let guarded = Guarded::start(&principals, &[]);
+    let guarded = Guarded::configured(&principals, "", env);
     hold_all(&guarded, "mate", "k/", 3_000).await;
+    guarded
+}
+
+#[tokio::test]
+async fn looks_that_cost_nothing_are_noticed() {
+    let guarded = with_a_reader(&[("TENURE_TEST_BROKEN_ACCESS", "LooksAreFree")]).await;
+    let (_, pause) = pause_after(&guarded, "/v1/leases?owner=nobody&limit=1").await;
+    assert!(pause < 1_000, "{pause} ms");
+}
+
+#[tokio::test]
+async fn what_was_looked_at_is_charged_and_not_what_came_out() {
+    let guarded = with_a_reader(&[]).await;
     for path in ["/v1/leases?owner=nobody&limit=1", "/v1/leases?state=cooling&limit=1"] {
         let (answer, pause) = pause_after(&guarded, path).await;
         assert_eq!(answer["leases"], json!([]));
