@@ -67,11 +67,12 @@ pub use pool::{
     PlaceTable, PoolControls, PoolOrder, Said, Unplaced, UnreadableOrders, Warm, WarmStep, Warming,
     arrange, balance, compare_versions, load, reports, sites,
 };
+#[cfg(feature = "server")]
+pub(crate) use primitives::HIDDEN;
 pub use primitives::{
-    CLIENT_DRIFT, ClusterSecret, Drift, Epoch, HIDDEN, InvalidName, Key, KeySet, LeaseId,
-    MAX_KEY_BYTES, MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Principal,
-    PrincipalDigest, Revision, Span, Token, check_seen, is_hidden, is_plugin_name, is_pool_name,
-    permit_of,
+    CLIENT_DRIFT, ClusterSecret, Drift, Epoch, InvalidName, Key, KeySet, LeaseId, MAX_KEY_BYTES,
+    MAX_OWNER_BYTES, Moment, NODE_DRIFT, Nonce, NotALeaseId, Owner, Principal, PrincipalDigest,
+    Revision, Span, Token, check_seen, is_hidden, is_plugin_name, is_pool_name, permit_of,
 };
 pub use promise_cell::{PromiseCell, PromiseTerms};
 pub use records::{

@@ -25,6 +25,7 @@ mod server;
 pub use client::{Identity, Roots, TlsError, client, client_as, explain, fault, http, none};
 #[cfg(feature = "server")]
 pub use client_chain::{Before, ClientChain};
+#[cfg(feature = "server")]
 pub use expiry::{Certificates, Expiry, NamedCertificates};
 #[cfg(feature = "server")]
 pub use served::{Change, Served};

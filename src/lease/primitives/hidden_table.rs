@@ -1,7 +1,7 @@
 //! The characters that are not seen, as ranges. `UPDATE=1 cargo test --test it hidden::table` writes this file from the
 //! Unicode tables of regex-syntax 0.8.11. Do not edit it.
 
-pub const HIDDEN: &[(u32, u32)] = &[
+pub(crate) const HIDDEN: &[(u32, u32)] = &[
     (0x0, 0x1f),
     (0x7f, 0x9f),
     (0xad, 0xad),

@@ -14,7 +14,8 @@ mod token;
 pub(in crate::lease) use drift::ceil_ms;
 pub use drift::{CLIENT_DRIFT, Drift, NODE_DRIFT};
 pub use hidden::{check_seen, is_hidden};
-pub use hidden_table::HIDDEN;
+#[cfg(feature = "server")]
+pub(crate) use hidden_table::HIDDEN;
 pub(in crate::lease) use key::PERMIT;
 pub use key::{InvalidName, Key, MAX_KEY_BYTES, is_plugin_name, is_pool_name, permit_of};
 pub use key_set::{KeySet, Span};

@@ -56,7 +56,7 @@ fn the_list_of_the_program_is_the_generated_one() {
     let mut text = format!(
         "//! The characters that are not seen, as ranges. `UPDATE=1 cargo test --test it hidden::table` writes this file from the\n\
          //! Unicode tables of regex-syntax {}. Do not edit it.\n\n\
-         pub const HIDDEN: &[(u32, u32)] = &[\n",
+         pub(crate) const HIDDEN: &[(u32, u32)] = &[\n",
         version()
     );
     for (first, last) in ranges() {
