@@ -192,6 +192,9 @@ impl Pool {
         if controls.guard.is_some() {
             // It is stored now. Another node may have noticed it first.
             self.losses.noticed = None;
+        } else if self.is_guard_over() {
+            // Some members are back. Further losses count together with the losses of the others.
+            self.losses.noticed = None;
         } else if self.controls.guard.is_some() {
             self.losses.forget();
         }

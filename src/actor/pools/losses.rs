@@ -17,7 +17,8 @@ pub struct Losses {
 
 impl Losses {
     /// Notes that a member of the pool was lost. `before` is the pool with that member. `is_back` says whether an owner
-    /// has another session by now. Returns whether it is a mass failure.
+    /// has another session by now. Returns whether it is a mass failure: many are missing, and no others came in their
+    /// place.
     pub fn note(
         &mut self,
         owner: &Owner,
@@ -26,14 +27,16 @@ impl Losses {
         rule: MassFailure,
         now: Moment,
     ) -> bool {
-        let within = Duration::from_millis(rule.within_ms);
+        let (within, left) =
+            (Duration::from_millis(rule.within_ms), before.members.saturating_sub(1));
         self.lost.retain(|(at, owner)| now.since(*at) < within && !is_back(owner));
         if self.lost.is_empty() {
             let least = rule.least(before.members);
             self.before = Guard { least, ..before };
         }
         self.lost.push_back((now, owner.clone()));
-        if self.lost.len() < self.before.least {
+        // Others may have come in place of the lost ones.
+        if self.lost.len() < self.before.least || self.before.is_over(left) {
             return false;
         }
         self.noticed = Some(self.before.clone());

@@ -1,9 +1,9 @@
 //! One principal is at all its limits at once, and a stranger beside it shows forged JWTs. Another principal, which has
 //! nothing in common with it, sends heartbeats.
 //!
-//! Shown: its heartbeats take at most twice as long as alone (four times in the short form, whose server is a debug build). They are measured in turns, quiet and busy, so that both
-//! kinds of turns see the same machine, and the turn in the middle counts. What the server does for the greedy principal
-//! is counted in CPU time.
+//! Shown: its heartbeats take at most twice as long as alone, and at most four times in the short form, whose server is a
+//! debug build. They are measured in turns, quiet and busy, so that both kinds of turns see the same machine. The turn in
+//! the middle counts. What the server does for the greedy principal is counted in CPU time.
 //!
 //! `make abuse` sets `ABUSE=full`: longer turns, and the 99th percentile. Without it, the 90th percentile, which 200
 //! heartbeats of a busy machine tell reliably.

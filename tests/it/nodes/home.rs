@@ -219,12 +219,12 @@ async fn administrators_may_ask_any_node(pair: Pair) {
 async fn an_owner_is_drained_at_every_node(pair: Pair) {
     let Pair { a, b, .. } = &pair;
     for n in 0..4 {
-        acquire(if n % 2 == 0 { a } else { b }, &format!("d/{n}"), "leaver", 1_000).await;
+        acquire(if n % 2 == 0 { a } else { b }, &format!("d/{n}"), "leaver", 4_000).await;
     }
     acquire(a, "stays", "other", 30_000).await;
     let (status, drained) = b.post("/v1/admin/drain", &json!({ "owner": "leaver" })).await;
     assert_eq!((status, &drained["revoked"]), (200, &json!(4)), "{drained}");
-    let ended = within(ms(5_000), async || {
+    let ended = within(ms(15_000), async || {
         let held = a.get("/v1/leases?prefix=d/&state=held").await;
         held["leases"].as_array().is_some_and(Vec::is_empty)
     });

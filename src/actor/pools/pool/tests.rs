@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::actor::pools::fact::Delays;
-use crate::lease::{Change, ChangeKind, Epoch, Revision};
+use crate::lease::{Change, ChangeKind, Epoch, MassFailure, Owner, PoolControls, Revision};
 
 const DELAY: Duration = Duration::from_secs(30);
 const DELAYS: Delays = Delays { lock_delay: DELAY, rejoin: Duration::ZERO };
@@ -124,5 +124,38 @@ fn a_fence_that_ends_before_the_lock_delay_does_not_open_the_key() {
         assert_eq!(seen, [None, None, Some(0), Some(10)], "{end:?}");
         let cooled = hear(&[end, Fencing, Fenced, Cooled]);
         assert_eq!([4, 14].map(|at| open_at(&cooled, at)), [Some(0), Some(10)], "{end:?}");
+    }
+}
+
+/// A guard ends when one of three lost members is back. The next loss makes it a mass failure again.
+#[test]
+fn losses_still_count_after_a_guard_that_ended_because_one_member_is_back() {
+    let member = |digest: u128| {
+        let owner = Owner::new(&format!("w{}", digest % 100)).expect("an owner");
+        let (weight, capacity, node, returns) = (1, None, Nonce(0), None);
+        let (draining, announced) = (false, Arc::default());
+        Joined { owner, weight, capacity, node, draining, returns, announced }
+    };
+    let rule = MassFailure { within_ms: 60_000, percent: 30 };
+    let at = |second| Moment::ZERO + Duration::from_secs(second);
+    for (by_an_operator, again) in [(false, true), (true, false)] {
+        let mut pool = Pool::default();
+        (1..=8).for_each(|digest| drop(pool.join(Nonce(digest), member(digest))));
+        let lose = |pool: &mut Pool, digest, second| {
+            pool.lose(Nonce(digest), rule, 0, at(second));
+            pool.leave(Nonce(digest));
+            pool.guard().cloned()
+        };
+        assert_eq!([1, 2].map(|digest| lose(&mut pool, digest, 0)), [None, None]);
+        let guard = lose(&mut pool, 3, 1).expect("three of eight");
+        let stands = PoolControls { guard: Some(guard), ..PoolControls::default() };
+        pool.obey(&stands.into(), true, at(2));
+        if !by_an_operator {
+            pool.join(Nonce(103), member(103));
+            assert!(pool.is_guard_over());
+        }
+        pool.obey(&PoolControls::default().into(), true, at(3));
+        assert_eq!(pool.guard(), None);
+        assert_eq!(lose(&mut pool, 4, 4).is_some(), again, "by an operator: {by_an_operator}");
     }
 }
