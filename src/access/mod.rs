@@ -57,8 +57,8 @@ pub use pattern::{OwnerPattern, Pattern};
 pub use principal::{MAX_NAME_BYTES, Principal};
 pub use principals::{Access, Shown};
 pub use revoked::{
-    AccessOrder, Credential, MAX_CERTIFICATE_BYTES, NotCarriedOut, Revocation, Revoked, Target,
-    UnreadableRevocations,
+    AccessOrder, Credential, Doors, MAX_CERTIFICATE_BYTES, NotCarriedOut, Revocation, Revoked,
+    Target, UnreadableRevocations,
 };
 pub use right::{Right, Scope};
 pub use subject::Subject;

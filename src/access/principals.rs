@@ -21,7 +21,7 @@ pub struct Shown<'a> {
     pub principal: &'a Arc<Principal>,
     /// What was verified of a JWT; `None` for a token.
     pub jwt: Option<JwtProof>,
-    /// The digest of what is shown.
+    /// The digest by which it is revoked.
     pub digest: TokenDigest,
 }
 
@@ -88,6 +88,7 @@ impl Access {
             return Ok(None);
         }
         let (at, proof) = self.issuers.judge(shown, digest, now_ms, allowance)?;
+        let digest = TokenDigest::of_credential(shown).unwrap_or(digest);
         Ok(self.at(Some(&at)).map(|principal| Shown { principal, jwt: Some(proof), digest }))
     }
 

@@ -8,7 +8,7 @@
 //!
 //! Does not guarantee: that nodes with different files agree on who is left. The home node of the list decides by its own.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, net::Ipv4Addr};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,6 @@ use crate::lease::is_hidden;
 
 /// The longest name of a certificate in an order, in bytes.
 pub const MAX_CERTIFICATE_BYTES: usize = 512;
-/// Two ends that differ by less are of one order: longer than a node takes to store an order and ask another one.
-const SAME_END_MS: u64 = 15_000;
 
 /// What a caller shows of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +29,15 @@ pub enum Credential {
     Certificate { names: CertificateNames, digest: TokenDigest },
     /// Something that cannot be revoked by itself: the user of a process, or the word of another node.
     Other,
+}
+
+/// The ways in which callers may prove who they are, beside tokens and JWTs.
+#[derive(Clone, Copy, Debug)]
+pub struct Doors {
+    /// Whether there is a Unix socket, which shows the user of a process.
+    pub uids: bool,
+    /// Whether client certificates are asked for.
+    pub certificates: bool,
 }
 
 /// What is revoked.
@@ -53,8 +60,8 @@ impl Target {
         if text.starts_with("sha256:") {
             let digest = text.parse::<TokenDigest>();
             let digest = digest.map_err(|_| {
-                "is no digest of a certificate: write sha256: and 64 hexadecimal digits, as \
-                 \"openssl x509 -outform DER | sha256sum\" prints them"
+                "is no digest of a certificate: write sha256: and the 64 hexadecimal digits of the SHA-256 of the part \
+                 that its authority signed, or use tenure access revoke --certificate-file"
             })?;
             return Ok(Self::Certificate(digest.to_string().into()));
         }
@@ -65,6 +72,15 @@ impl Target {
             return Err("must be an exact name: a URI or a DNS name, without *".to_owned());
         }
         let is_uri = text.contains(':');
+        let is_label = |label: &str| {
+            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            !label.is_empty() && label.chars().all(fits)
+        };
+        if !is_uri && (!text.split('.').all(is_label) || text.parse::<Ipv4Addr>().is_ok()) {
+            return Err("is neither a URI, such as spiffe://prod/worker, nor a DNS name, such as \
+                        worker.example: other names in certificates do not count"
+                .to_owned());
+        }
         Ok(Self::Certificate(if is_uri { text.into() } else { text.to_ascii_lowercase().into() }))
     }
 }
@@ -222,6 +238,7 @@ impl Revoked {
         order: &AccessOrder,
         words: Revocation,
         access: &Access,
+        doors: Doors,
     ) -> Result<(), NotCarriedOut> {
         let now_ms = words.at_ms;
         let entry = Revocation::new(&order.target);
@@ -235,7 +252,7 @@ impl Revoked {
         };
         match (stands, order.revokes) {
             (None, false) => return Err(NotCarriedOut::Known),
-            (Some(stands), true) if same_end(stands.until_ms, entry.until_ms) => {
+            (Some(stands), true) if stands.until_ms == entry.until_ms => {
                 return Err(NotCarriedOut::Known);
             }
             _ => {}
@@ -245,7 +262,7 @@ impl Revoked {
         next.changes += 1;
         if order.revokes {
             next.entries.push(entry);
-            if next.locks_out(access, now_ms) && !Broken::LastOneRevoked.is_active() {
+            if next.locks_out(access, doors, now_ms) && !Broken::LastOneRevoked.is_active() {
                 return Err(NotCarriedOut::LocksOut);
             }
         }
@@ -255,33 +272,26 @@ impl Revoked {
 
     /// Whether no principal of the file is left that may change this list. An entry that ends by itself counts as
     /// well: its time may be long.
-    fn locks_out(&self, access: &Access, now_ms: u64) -> bool {
+    fn locks_out(&self, access: &Access, doors: Doors, now_ms: u64) -> bool {
         let is_left = |shown: &Credential, name: &str| !self.revokes(name, shown, now_ms);
         !access.principals().iter().any(|principal| {
             let name = &*principal.name;
             let by_tokens =
                 principal.tokens().iter().any(|it| is_left(&Credential::Bearer(*it), name));
             // Which certificates and JWTs there are is not known. A name without a * is one certificate's.
-            let by_names = principal.certificates().iter().any(|pattern| {
-                let names = CertificateNames::of(pattern);
-                let digest = TokenDigest::of("");
-                is_left(&Credential::Certificate { names, digest }, name)
-            });
-            let by_others = (!principal.uids().is_empty() || !principal.subjects().is_empty())
-                && is_left(&Credential::Other, name);
+            let by_names = doors.certificates
+                && principal.certificates().iter().any(|pattern| {
+                    let names = CertificateNames::of(pattern);
+                    let digest = TokenDigest::of("");
+                    is_left(&Credential::Certificate { names, digest }, name)
+                });
+            let has_uid = doors.uids && !principal.uids().is_empty();
+            let by_others =
+                (has_uid || !principal.subjects().is_empty()) && is_left(&Credential::Other, name);
             principal.has(super::Verb::Access)
                 && !principal.expired(now_ms)
                 && (by_tokens || by_names || by_others)
         })
-    }
-}
-
-/// Whether two entries end together. Each node that is asked to confirm an order computes its end anew.
-fn same_end(one: Option<u64>, other: Option<u64>) -> bool {
-    match (one, other) {
-        (None, None) => true,
-        (Some(one), Some(other)) => one.abs_diff(other) < SAME_END_MS,
-        _ => false,
     }
 }
 
@@ -313,6 +323,8 @@ mod tests {
         Access::parse(Path::new("f"), &content.concat(), 0).expect("a file")
     }
 
+    const ALL: Doors = Doors { uids: true, certificates: true };
+
     fn token(token: &str) -> String {
         format!("token = \"{}\"", TokenDigest::of(token))
     }
@@ -340,25 +352,27 @@ mod tests {
         let access = file(&[("admin", &token("a")), ("leaver", &token("l"))]);
         let leaver = || Target::Principal("leaver".into());
         let mut list = Revoked::default();
-        list.carry_out(&order(leaver(), true), words(100, None), &access).expect("another is left");
+        list.carry_out(&order(leaver(), true), words(100, None), &access, ALL)
+            .expect("another is left");
         for shown in [bearer("l"), bearer("any"), Credential::Other] {
             assert!(list.revokes("leaver", &shown, 100), "{shown:?}");
             assert!(!list.revokes("admin", &shown, 100), "{shown:?}");
             assert!(!list.revokes("leaver2", &shown, 100), "{shown:?}");
         }
-        let again = list.carry_out(&order(leaver(), true), words(200, None), &access);
+        let again = list.carry_out(&order(leaver(), true), words(200, None), &access, ALL);
         assert_eq!((again, list.changes), (Err(NotCarriedOut::Known), 1));
-        list.carry_out(&order(leaver(), true), words(200, Some(30_000)), &access)
+        list.carry_out(&order(leaver(), true), words(200, Some(30_000)), &access, ALL)
             .expect("another end");
         assert!(
             list.revokes("leaver", &bearer("l"), 29_999)
                 && !list.revokes("leaver", &bearer("l"), 30_000)
         );
-        let end = list.carry_out(&order(leaver(), false), words(30_000, None), &access);
+        let end = list.carry_out(&order(leaver(), false), words(30_000, None), &access, ALL);
         assert_eq!(end, Err(NotCarriedOut::Known), "it is over");
-        list.carry_out(&order(leaver(), true), words(40_000, None), &access).expect("again");
+        list.carry_out(&order(leaver(), true), words(40_000, None), &access, ALL).expect("again");
         assert_eq!(list.entries.len(), 1, "what is over is left out");
-        list.carry_out(&order(leaver(), false), words(50_000, None), &access).expect("it ends");
+        list.carry_out(&order(leaver(), false), words(50_000, None), &access, ALL)
+            .expect("it ends");
         assert!(!list.revokes("leaver", &bearer("l"), 50_000) && list.entries.is_empty());
         assert_eq!(list.changes, 4);
     }
@@ -376,7 +390,8 @@ mod tests {
             certificate("spiffe://prod/ns/x"),
         ];
         for target in targets {
-            list.carry_out(&order(target, true), words(1, None), &access).expect("carried out");
+            list.carry_out(&order(target, true), words(1, None), &access, ALL)
+                .expect("carried out");
         }
         let shown = |names: &[&str], der: &str| {
             let all = names.iter().map(|name| (*name).to_owned());
@@ -390,7 +405,17 @@ mod tests {
         assert!(list.revokes("p", &shown(&[], "der"), 2));
         assert!(!list.revokes("p", &shown(&["spiffe://prod/ns/xy", "b"], "x"), 2));
         assert!(!list.revokes("p", &Credential::Other, 2));
-        for odd in ["", "*.example", "sha256:12", "a\nb", "a\u{200b}b"] {
+        for odd in [
+            "",
+            "*.example",
+            "sha256:12",
+            "a\nb",
+            "a\u{200b}b",
+            "CN=client",
+            " worker.example",
+            "worker.example.",
+            "192.168.0.1",
+        ] {
             assert!(Target::certificate(odd).is_err(), "{odd:?}");
         }
     }
@@ -400,15 +425,27 @@ mod tests {
         let access = file(&[("one", &token("1")), ("two", &token("2"))]);
         let mut list = Revoked::default();
         let named = |name: &str| order(Target::Principal(name.into()), true);
-        list.carry_out(&named("one"), words(1, None), &access).expect("two is left");
+        list.carry_out(&named("one"), words(1, None), &access, ALL).expect("two is left");
         for last in [named("two"), order(Target::Token(TokenDigest::of("2")), true)] {
-            let refused = list.carry_out(&last, words(2, Some(9)), &access);
+            let refused = list.carry_out(&last, words(2, Some(9)), &access, ALL);
             assert_eq!((refused, list.changes), (Err(NotCarriedOut::LocksOut), 1));
         }
         let others = file(&[("one", &token("1")), ("two", &token("2")), ("three", "uid = [7]")]);
-        list.carry_out(&named("two"), words(2, None), &others).expect("three is left");
-        let last = list.carry_out(&named("three"), words(3, None), &others);
+        list.carry_out(&named("two"), words(2, None), &others, ALL).expect("three is left");
+        let last = list.carry_out(&named("three"), words(3, None), &others, ALL);
         assert_eq!(last, Err(NotCarriedOut::LocksOut));
+        // A way in that is not open leaves nobody.
+        let with = file(&[
+            ("one", &token("1")),
+            ("two", "uid = [7]"),
+            ("three", "cert = \"spiffe://prod/admin\""),
+        ]);
+        for (uids, certificates) in [(false, false), (true, false), (false, true)] {
+            let mut list = Revoked::default();
+            let doors = Doors { uids, certificates };
+            let first = list.carry_out(&named("one"), words(1, None), &with, doors);
+            assert_eq!(first.is_ok(), uids || certificates, "{doors:?}");
+        }
     }
 
     #[test]
@@ -416,15 +453,15 @@ mod tests {
         let access = file(&[("admin", &token("a"))]);
         let mut list = Revoked::default();
         let named = |name: &str, revokes| order(Target::Principal(name.into()), revokes);
-        list.carry_out(&named("x", true), words(1, None), &access).expect("carried out");
+        list.carry_out(&named("x", true), words(1, None), &access, ALL).expect("carried out");
         let lost_its_tail = list.clone();
-        list.carry_out(&named("y", true), words(2, None), &access).expect("carried out");
+        list.carry_out(&named("y", true), words(2, None), &access, ALL).expect("carried out");
         for store in [lost_its_tail, Revoked::default()] {
             let (mut now, went_back) = store.after(&list);
             assert!(went_back && now.revokes("x", &Credential::Other, 3));
             assert!(now.revokes("y", &Credential::Other, 3));
             // The next order writes all of it.
-            now.carry_out(&named("x", false), words(3, None), &access).expect("carried out");
+            now.carry_out(&named("x", false), words(3, None), &access, ALL).expect("carried out");
             assert_eq!(now.clone().after(&list), (now.clone(), false));
             assert!(
                 now.revokes("y", &Credential::Other, 4) && !now.revokes("x", &Credential::Other, 4)

@@ -103,6 +103,19 @@ impl TokenDigest {
         Self::of_bytes(token.as_bytes())
     }
 
+    /// The digest by which a token or a JWT is revoked; `None` if the text can be neither. That of a JWT leaves out the
+    /// signature: whoever has the JWT can make another valid signature of some algorithms.
+    #[must_use]
+    pub fn of_credential(text: &str) -> Option<Self> {
+        if text.is_empty() || text.contains(char::is_whitespace) {
+            return None;
+        }
+        let is_jwt =
+            !text.starts_with(PREFIX) && text.bytes().filter(|byte| *byte == b'.').count() == 2;
+        let signed = text.rsplit_once('.').filter(|_| is_jwt).map(|(signed, _)| signed);
+        Some(Self::of(signed.unwrap_or(text)))
+    }
+
     /// The digest of other bytes, such as those of a certificate.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {

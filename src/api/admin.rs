@@ -121,11 +121,12 @@ pub struct AccessOrderBody {
     /// The name of a principal, whether the access file has it or not. 1 to 128 bytes, without control characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
-    /// The digest of a token or of a JWT: `sha256:` and 64 hexadecimal digits.
+    /// The digest of a token, or of the text of a JWT before its last `.`: `sha256:` and 64 hexadecimal digits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
     /// A client certificate: an exact URI or DNS name of its subject alternative name, or `sha256:` and the 64 hexadecimal
-    /// digits of the SHA-256 of its DER form. 1 to 512 bytes, of characters that are seen.
+    /// digits of the SHA-256 of the part that its authority signed, in DER form. 1 to 512 bytes, of characters that are
+    /// seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub certificate: Option<String>,
     /// When a `revoke` ends by itself, in milliseconds from now: 1000 to 2 592 000 000 (30 days). Without it, the entry

@@ -22,6 +22,7 @@ use super::{
     traces,
 };
 use crate::{
+    access::Doors,
     clock::SystemClock,
     http::{
         App, Budget, Cookies, Door, Forwarder, Gatekeeper, Listeners, LongestLag, Names, Replays,
@@ -85,7 +86,11 @@ impl Coordinator {
             Some(file) => file.start(&manager),
             None => manager.publish_access(None),
         }
-        let followed = manager.follow_revocations(access.as_ref()).await;
+        let doors = Doors {
+            uids: socket.is_some(),
+            certificates: !settings.server.tls_client_ca.as_os_str().is_empty(),
+        };
+        let followed = manager.follow_revocations(access.as_ref(), doors).await;
         followed.context("cannot read the revocation list")?;
         let url = settings.advertise_url(bound);
         let certificates = Arc::<Certificates>::default();

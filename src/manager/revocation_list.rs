@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use crate::access::Current;
+use crate::access::{Current, Doors};
 
 /// Why the list in force is not that of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub(super) struct Revocations {
     pub(super) current: OnceLock<Arc<Current>>,
     /// Whether there is an access file.
     pub(super) is_asked: OnceLock<()>,
+    /// The ways in which callers may prove who they are.
+    pub(super) doors: OnceLock<Doors>,
     trouble: Mutex<Option<(ListTrouble, u64)>>,
 }
 

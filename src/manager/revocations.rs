@@ -13,7 +13,7 @@ use super::{
     admin::check_text, revocation_list::ListTrouble,
 };
 use crate::{
-    access::{Access, AccessOrder, Current, NotCarriedOut, Revocation, Revoked, Target},
+    access::{Access, AccessOrder, Current, Doors, NotCarriedOut, Revocation, Revoked, Target},
     actor::supervise,
     lease::Key,
 };
@@ -35,7 +35,9 @@ impl Manager {
     pub(crate) async fn follow_revocations(
         self: &Arc<Self>,
         current: Option<&Arc<Current>>,
+        doors: Doors,
     ) -> Result<(), CallError> {
+        let _ = self.revocations.doors.set(doors);
         if current.is_some() {
             let _ = self.revocations.is_asked.set(());
         }
@@ -135,7 +137,10 @@ impl Manager {
             ..Revocation::default()
         };
         let known = self.refresh_revocations().await?;
-        let carry_out = |list: &mut Revoked| list.carry_out(order, words.clone(), &current.load());
+        let doors = self.revocations.doors.get().copied();
+        let doors = doors.unwrap_or(Doors { uids: true, certificates: true });
+        let carry_out =
+            |list: &mut Revoked| list.carry_out(order, words.clone(), &current.load(), doors);
         match carry_out(&mut (*known).clone()) {
             Err(NotCarriedOut::Known) => return Ok((known, false)),
             Err(NotCarriedOut::LocksOut) => return Err(AdminError::LocksOut),

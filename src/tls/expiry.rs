@@ -6,7 +6,7 @@ use std::{
 };
 
 use der::{
-    AnyRef, Decode as _, SliceReader, Tag, Tagged as _,
+    AnyRef, Decode as _, Reader as _, SliceReader, Tag, Tagged as _,
     asn1::{GeneralizedTime, UtcTime},
 };
 use rustls::pki_types::CertificateDer;
@@ -119,6 +119,14 @@ impl Certificates {
     }
 }
 
+/// The part of a certificate that its authority signed; `None` if it is malformed. Whoever has the certificate can change
+/// the rest of it and keep it valid.
+#[must_use]
+pub fn signed_part(certificate: &[u8]) -> Option<&[u8]> {
+    let outer = AnyRef::from_der(certificate).ok()?;
+    SliceReader::new(outer.value()).ok()?.tlv_bytes().ok()
+}
+
 /// When a certificate ends to be valid, in seconds since 1970; `None` if it is malformed.
 pub(super) fn not_after(certificate: &[u8]) -> Option<u64> {
     validity(certificate).map(|validity| validity.until)
@@ -175,6 +183,22 @@ mod tests {
         assert!(begin(far).is_some_and(|begin| begin < 4_949_223_124), "{:?}", begin(far));
         assert_eq!(not_after(b"0123456789"), None);
         assert_eq!(not_after(&[]), None);
+    }
+
+    #[test]
+    fn the_signed_part_is_all_that_counts() {
+        let far = include_str!("../../tests/certificates/named.pem");
+        let der = CertificateDer::from_pem_slice(far.as_bytes()).expect("PEM").to_vec();
+        let changed = |at: usize| {
+            let mut other = der.clone();
+            other[at] ^= 1;
+            other
+        };
+        let signature = changed(der.len() - 1);
+        assert_eq!(signed_part(&signature), signed_part(&der));
+        assert_ne!(signed_part(&changed(40)), signed_part(&der));
+        assert!(signed_part(&der).is_some_and(|part| part.len() < der.len()));
+        assert_eq!(signed_part(b"0123456789"), None);
     }
 
     const DAY: u64 = 24 * 3600;

@@ -17,6 +17,7 @@ pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, 
 
 /// All objects of one kind in a file, at least one.
 pub(super) fn all<T: PemObject>(path: &Path, name: &str) -> Result<Vec<T>, String> {
+    check_regular(path)?;
     let read = T::pem_file_iter(path).map_err(|error| said(&error, name))?;
     let found: Vec<T> = read.collect::<Result<_, _>>().map_err(|error| said(&error, name))?;
     if found.is_empty() { Err(absent(name)) } else { Ok(found) }
@@ -24,6 +25,7 @@ pub(super) fn all<T: PemObject>(path: &Path, name: &str) -> Result<Vec<T>, Strin
 
 /// The first private key of a file.
 pub(super) fn key(path: &Path) -> Result<PrivateKeyDer<'static>, String> {
+    check_regular(path)?;
     PrivateKeyDer::from_pem_file(path).map_err(|error| said(&error, "private key"))
 }
 
@@ -34,6 +36,16 @@ pub(super) fn authorities(path: &Path) -> Result<RootCertStore, String> {
         store.add(certificate).map_err(|error| format!("cannot be used: {error}"))?;
     }
     Ok(store)
+}
+
+/// To open a pipe would wait for a writer.
+fn check_regular(path: &Path) -> Result<(), String> {
+    let metadata = std::fs::metadata(path).map_err(|error| format!("cannot be read: {error}"))?;
+    if metadata.is_file() {
+        Ok(())
+    } else {
+        Err("cannot be read: it is no regular file".to_owned())
+    }
 }
 
 fn absent(name: &str) -> String {

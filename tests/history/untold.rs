@@ -12,10 +12,10 @@ use super::{
 /// For so long after its caller heard no more of it, a call may be granted, in nanoseconds.
 const MAY_LAND: u64 = 60_000_000_000;
 
-/// Faults after which the node that granted a lease may not be there, or not reach its store, to give it back; and for
-/// how long they last, in nanoseconds.
-const TAKES_AWAY: [&str; 7] =
-    ["alone", "crash", "crash-and-boot", "failed-sync", "leave", "panic", "store-cut"];
+/// Faults after which the node that granted a lease may not be there, or its store may not take the write that gives it
+/// back; and for how long they last, in nanoseconds.
+const TAKES_AWAY: [&str; 8] =
+    ["alone", "crash", "crash-and-boot", "failed-sync", "leave", "panic", "store-cut", "throttle"];
 const LASTS: u64 = 15_000_000_000;
 
 /// A refusal that begins so says no more than that the caller is to come again.

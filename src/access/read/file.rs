@@ -33,6 +33,10 @@ pub(super) fn read(path: &Path) -> Result<(String, Option<String>), Fault> {
 /// owner, who is root or the user of this process.
 pub(super) fn guarded(path: &Path, most: u64) -> Result<(String, u32), String> {
     let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
+    // To open a pipe would wait for a writer.
+    if !std::fs::metadata(path).map_err(unreadable)?.is_file() {
+        return Err("cannot be read: it is no regular file".to_owned());
+    }
     let file = File::open(path).map_err(unreadable)?;
     // The mode of the very file that is read, whatever the path leads to later.
     let metadata = file.metadata().map_err(unreadable)?;
@@ -84,6 +88,15 @@ mod tests {
     };
 
     use super::*;
+
+    #[test]
+    fn a_pipe_is_refused_without_a_wait_for_its_writer() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("access.toml");
+        let made = std::process::Command::new("mkfifo").args(["-m", "600"]).arg(&path).status();
+        assert!(made.expect("mkfifo runs").success());
+        assert_eq!(guarded(&path, 100), Err("cannot be read: it is no regular file".to_owned()));
+    }
 
     #[test]
     fn a_file_that_others_could_replace_is_refused() {

@@ -23,7 +23,13 @@ impl LeaseActor {
             Err(error) => {
                 tracing::warn!(key = actor.key().as_str(), %error, "cannot read the lease; retrying");
                 let pause = READ_RETRY + actor.chance.jitter(READ_RETRY);
-                ctx.run_later(pause, |actor, ctx| actor.load(ctx));
+                let generation = actor.generation;
+                ctx.run_later(pause, move |actor, ctx| {
+                    // Otherwise the lease was read again from the start meanwhile. What was done since then would be lost.
+                    if actor.generation == generation {
+                        actor.load(ctx);
+                    }
+                });
             }
         });
         ctx.wait(read);

@@ -13,6 +13,7 @@ use crate::{
         output::{dash, shown, talk},
     },
     client::{AccessAction, AccessOrderBody, RevocationEntry, Revocations},
+    tls,
 };
 
 const HEADING: [&str; 6] = ["KIND", "REVOKED", "SINCE", "UNTIL", "BY", "REASON"];
@@ -89,12 +90,18 @@ impl Target {
         let of_file = |file: PathBuf| {
             let text = std::fs::read_to_string(&file);
             let text = text.map_err(|error| unreadable(&file, error.to_string()))?;
-            Ok::<_, Failure>(TokenDigest::of(text.trim()).to_string())
+            let digest = TokenDigest::of_credential(text.trim());
+            let digest = digest
+                .ok_or_else(|| unreadable(&file, "has no token and no JWT alone".to_owned()))?;
+            Ok::<_, Failure>(digest.to_string())
         };
         let of_pem = |file: PathBuf| {
             let read = CertificateDer::from_pem_file(&file);
             let read = read.map_err(|error| unreadable(&file, error.to_string()))?;
-            Ok::<_, Failure>(TokenDigest::of_bytes(&read).to_string())
+            let signed = tls::signed_part(&read);
+            let signed = signed
+                .ok_or_else(|| unreadable(&file, "has a malformed certificate".to_owned()))?;
+            Ok::<_, Failure>(TokenDigest::of_bytes(signed).to_string())
         };
         Ok(AccessOrderBody {
             action,

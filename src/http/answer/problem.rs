@@ -150,15 +150,16 @@ impl Problem {
 
     /// The answer to a caller that shows nothing, and the same to one that shows what is not valid.
     pub fn unauthenticated() -> Self {
-        let detail = "this coordinator asks who calls: send a token that its access file knows and that has not \
-                      expired (authorization: Bearer tnr_…), or use a client certificate that it knows";
+        let detail = "this coordinator asks who calls: send a token that its access file knows, that has not \
+                      expired and is not revoked (authorization: Bearer tnr_…), or use a client certificate that it knows";
         Self::of(Code::Unauthenticated, detail)
     }
 
     /// The access file changed while the call waited.
     pub fn removed(name: &str) -> Self {
-        let detail =
-            format!("the access file has another entry for {name:?} now, or none: call again");
+        let detail = format!(
+            "the access file has another entry for {name:?} now, or none, or {name:?} or its credential is revoked"
+        );
         Self::of(Code::Unauthenticated, detail)
     }
 

@@ -11,14 +11,14 @@ use webpki::EndEntityCert;
 
 use crate::{
     access::{Broken, CertificateNames, TokenDigest},
-    tls::{Before, ClientChain, Served},
+    tls::{Before, ClientChain, Served, signed_part},
 };
 
 /// The certificate of the client at the other end.
 pub struct PeerCertificate {
     /// Its alternative names. The common name of its subject does not count.
     pub names: CertificateNames,
-    /// The digest of all of it.
+    /// The digest of the part that its authority signed.
     pub digest: TokenDigest,
     chain: ClientChain,
 }
@@ -37,7 +37,7 @@ impl PeerCertificate {
         is_resumed: bool,
     ) -> Option<Self> {
         let first = chain.first()?;
-        let (names, digest) = (names(first)?, TokenDigest::of_bytes(first));
+        let (names, digest) = (names(first)?, TokenDigest::of_bytes(signed_part(first)?));
         Some(Self { names, digest, chain: ClientChain::new(chain, served, before, is_resumed)? })
     }
 

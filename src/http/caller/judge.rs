@@ -72,9 +72,10 @@ impl Gatekeeper {
         }
         let (access, generation) = current.load_with_generation();
         let need = need(request.method(), path_of(request));
-        let found = self
-            .identify(&access, request)
-            .map(|found| found.filter(|shown| self.is_in_force(current, shown)));
+        let found = self.identify(&access, request).and_then(|found| match found {
+            Some(shown) if !self.is_in_force(current, &shown) => Err(Problem::unauthenticated()),
+            found => Ok(found),
+        });
         let Shown { principal, jwt, certificate, credential, is_kept } = match found {
             Ok(Some(shown)) => shown,
             // Always, whatever others at its address do: a holder whose token was replaced must hear of that in time.
@@ -225,8 +226,10 @@ impl Gatekeeper {
         }
         if let Some(certificate) = request.conn_data::<Arc<PeerCertificate>>()
             && let Some(known) = access.by_certificate(&certificate.names)
-            && certificate.holds(self.clock.wall_ms())
         {
+            if !certificate.holds(self.clock.wall_ms()) {
+                return Err(Problem::unauthenticated());
+            }
             let PeerCertificate { names, digest, .. } = &**certificate;
             let credential = Credential::Certificate { names: names.clone(), digest: *digest };
             let certificate = Some(certificate.clone());

@@ -109,6 +109,23 @@ pub async fn forward_part(
     send(app, home, carried).await.ok()
 }
 
+/// Forwards an order for the revocation list, only to have the list with so many changes in force at that node.
+pub async fn forward_to_confirm(
+    request: &HttpRequest,
+    app: &App,
+    home: &Home,
+    (body, changes): (Bytes, u64),
+) -> Option<reqwest::Response> {
+    let carried = carried_by(request, app, home, body)?.header(PART, changes);
+    send(app, home, carried).await.ok()
+}
+
+/// How many changes the list must have that another node asks to have in force; `None` for an order.
+pub fn asked_to_confirm(request: &HttpRequest) -> Option<u64> {
+    let changes = request.headers().get(PART).filter(|_| was_forwarded(request))?;
+    changes.to_str().ok()?.parse().ok()
+}
+
 /// Whether the call only asks for what an earlier call was granted.
 pub fn asks_for_part(request: &HttpRequest) -> bool {
     was_forwarded(request) && request.headers().contains_key(PART)

@@ -15,15 +15,18 @@ use crate::{
         answer::{Problem, json},
         app::App,
         caller::Caller,
-        forward::{act_at_home, forward},
+        forward::{act_at_home, asked_to_confirm, forward_to_confirm},
         peer::was_forwarded,
         request::{Body, NoQuery, query},
     },
     lease::Owner,
+    manager::CallError,
 };
 
 /// How long another node may take to confirm that an order is in force there.
 const CONFIRM: Duration = Duration::from_secs(2);
+/// How long a node waits between two looks for a list that its store does not show yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// List what is revoked.
 #[utoipa::path(get, operation_id = "list_revocations", path = "/v1/revocations", tag = "admin", responses(
@@ -54,7 +57,7 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     (status = 409, description = "`locks-out`, `no-access-file` or `other-version`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn order(
@@ -63,10 +66,14 @@ pub async fn order(
     body: Body<AccessOrderBody>,
 ) -> HttpResponse {
     let Body(body, bytes) = &body;
+    if let Some(changes) = asked_to_confirm(&request) {
+        return confirm(&request, &app, changes).await;
+    }
     // The home node of the list stores the order. What it answers is the same for all nodes, so each answers by itself.
     let stored = act_at_home(&request, &app, bytes, async |asked| {
         Caller::of(&request).has(Verb::Access)?;
         let (order, lasts, by) = (order_of(body)?, lasts(body)?, actor(&request));
+        app.door.intends(&request).await?;
         let said = (body.reason.as_str(), by.as_str());
         let ordered = app.manager.order_access(&order, lasts, said, asked).await;
         let (list, _) = ordered.map_err(|error| Problem::admin(&error, &app, None))?;
@@ -76,9 +83,9 @@ pub async fn order(
     if stored.status() != StatusCode::OK || was_forwarded(&request) {
         return stored;
     }
-    let unconfirmed = unconfirmed(&request, &app, bytes).await;
     match app.manager.revocations().await {
         Ok(list) => {
+            let unconfirmed = unconfirmed(&request, &app, bytes, list.changes).await;
             let answer = Revocations { unconfirmed, ..shown(&list, app.manager.wall_ms()) };
             json(&request, StatusCode::OK, &answer)
         }
@@ -86,12 +93,12 @@ pub async fn order(
     }
 }
 
-/// Asks each other living node to put the order into force, which it finds in the store. Returns the URLs of those that
-/// did not confirm that in time.
-async fn unconfirmed(request: &HttpRequest, app: &App, bytes: &Bytes) -> Vec<String> {
+/// Asks each other living node to put the list with so many changes into force, or a later one. Returns the URLs of the
+/// nodes that did not confirm that in time. None of them carries out the order again: another order may have come since.
+async fn unconfirmed(request: &HttpRequest, app: &App, bytes: &Bytes, changes: u64) -> Vec<String> {
     let asked = app.manager.others().into_iter().map(async |home| {
-        let answer =
-            tokio::time::timeout(CONFIRM, forward(request, app, &home, bytes.clone())).await;
+        let confirming = forward_to_confirm(request, app, &home, (bytes.clone(), changes));
+        let answer = tokio::time::timeout(CONFIRM, confirming).await;
         let status = answer.ok().flatten().map(|answer| answer.status().as_u16());
         // A node that has put the order into force refuses a caller that revoked itself.
         let confirmed = matches!(status, Some(200 | 401));
@@ -99,6 +106,25 @@ async fn unconfirmed(request: &HttpRequest, app: &App, bytes: &Bytes) -> Vec<Str
         (!confirmed).then(url)
     });
     join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// Answers another node once the list with so many changes, or a later one, is in force here.
+async fn confirm(request: &HttpRequest, app: &App, changes: u64) -> HttpResponse {
+    let read = async {
+        Caller::of(request).has(Verb::Access)?;
+        loop {
+            let list = app.manager.revocations().await.map_err(|error| Problem::call(&error))?;
+            if list.changes >= changes {
+                return Ok::<_, Problem>(list);
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    };
+    let busy = || Err(Problem::call(&CallError::Busy));
+    match tokio::time::timeout(CONFIRM, read).await.unwrap_or_else(|_| busy()) {
+        Ok(list) => json(request, StatusCode::OK, &shown(&list, app.manager.wall_ms())),
+        Err(problem) => problem.respond(request),
+    }
 }
 
 /// What the body orders.

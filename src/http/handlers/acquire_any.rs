@@ -75,13 +75,20 @@ impl Call<'_, AcquireAny> {
         if let Some(server) = self.server() {
             return self.answer_of(&server).await;
         }
-        match self.app.manager.acquire_any(&self.wanted, self.received).await {
+        match self.acquire().await {
             Ok(taken) => self.tell(taken).await,
             Err(error) => {
                 let answer = self.answer_of_session(&error).await;
                 answer.ok_or_else(|| self.problem(&error))
             }
         }
+    }
+
+    /// Acquires at this node. The caller pays for the records that the search for candidates looked at.
+    async fn acquire(&self) -> Result<Taken, AcquireError> {
+        let caller = Caller::of(self.request);
+        let looked_at = |records| caller.looked_at(records);
+        self.app.manager.acquire_any_counted(&self.wanted, self.received, looked_at).await
     }
 
     /// Answers another node's question for what this node granted to an earlier call.
@@ -97,7 +104,7 @@ impl Call<'_, AcquireAny> {
             return Err(full);
         }
         let call = Self { wanted: AcquireAny { wait_ms: 0, ..self.wanted }, ..self };
-        match call.app.manager.acquire_any(&call.wanted, call.received).await {
+        match call.acquire().await {
             Ok(taken) if taken.elsewhere.is_empty() => call.tell(taken).await,
             Ok(_) => Err(full),
             Err(error) => Err(call.problem(&error).unless_waiting(full)),

@@ -7,7 +7,8 @@ pub const FORWARDED: &str = "x-tenure-forwarded";
 pub const FORWARDED_FOR: &str = "x-tenure-forwarded-for";
 /// On a forwarded request: the name of the principal that sent it, in base64url.
 pub const PRINCIPAL: &str = "x-tenure-principal";
-/// On a forwarded acquire-any: the call only asks for what the home node granted to an earlier call.
+/// On a forwarded acquire-any: the call only asks for what the home node granted to an earlier call. On a forwarded order
+/// for the revocation list: the node only confirms that the list with this number of changes is in force.
 pub const PART: &str = "x-tenure-part";
 /// On a forwarded acquire: the call asks only for a place in the queue; the node that sent it grants the key.
 pub const PLACE: &str = "x-tenure-place";

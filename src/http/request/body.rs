@@ -60,11 +60,15 @@ impl<T: Bounded + DeserializeOwned + 'static> FromRequest for Body<T> {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         read::<T, _>(request, payload, |request, bytes| {
             let body: T = parse(&bytes)?;
-            if let Some(subject) = body.subject() {
-                let mut extensions = request.extensions_mut();
+            let (subject, ordered) = (body.subject(), body.ordered());
+            let mut extensions = request.extensions_mut();
+            if let Some(subject) = subject {
                 extensions.insert(subject);
-                extensions.insert(body.ordered());
             }
+            if ordered.action.is_some() || ordered.reason.is_some() {
+                extensions.insert(ordered);
+            }
+            drop(extensions);
             Ok(Self(body, bytes))
         })
     }

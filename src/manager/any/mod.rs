@@ -29,7 +29,7 @@ pub(super) use repeat::Serving;
 pub use request::{AcquireAny, Candidates, Count, MAX_CANDIDATES};
 pub use taken::Taken;
 
-use std::pin::pin;
+use std::{pin::pin, sync::atomic::Ordering::Relaxed};
 
 use super::{Manager, error::AcquireError};
 use crate::lease::{ChangeKind, Moment, Refusal, SessionId};
@@ -49,12 +49,24 @@ impl Manager {
         any: &AcquireAny,
         received: Moment,
     ) -> Result<Taken, AcquireError> {
+        self.acquire_any_counted(any, received, |_| ()).await
+    }
+
+    /// The same. `looked_at` is told how many records the search for candidates looked at.
+    pub(crate) async fn acquire_any_counted(
+        &self,
+        any: &AcquireAny,
+        received: Moment,
+        looked_at: impl FnOnce(usize),
+    ) -> Result<Taken, AcquireError> {
         let call = AnyCall::checked(self, any, received)?;
+        let count = call.looked_at.clone();
         let served = match any.session {
-            Some(session) => call.serve_under(session).await?,
-            None => call.serve().await?,
+            Some(session) => call.serve_under(session).await,
+            None => call.serve().await,
         };
-        Ok(served.into())
+        looked_at(count.load(Relaxed));
+        Ok(served?.into())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tenure::lease::Moment;
 
@@ -266,6 +267,72 @@ async fn an_order_holds_at_every_node_within_a_second() {
         })
         .await;
         assert!(now().since(told) < SECOND);
+    }
+}
+
+/// A node that answers late is asked to confirm an order after another order has come.
+#[tokio::test]
+async fn of_two_orders_the_later_one_stands_wherever_a_node_is_late() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("access.toml");
+    write(&file, &cast());
+    let sets = [format!("auth.file={}", file.display())];
+    let pair = Pair::nats_with(&sets, &sets, "admin", &[]).await;
+    let (a, b) = (pair.a.url.clone(), pair.b.url.clone());
+    let leaver = json!({ "principal": "leaver" });
+    let send = async |action: &str| {
+        let body = order(action, &leaver);
+        call_at(&a, "admin", "POST", "/v1/admin/access", &body).await.ok()
+    };
+    send("revoke").await;
+    for _ in 0..2 {
+        pair.b.signal(Signal::STOP);
+        let late = async {
+            tokio::time::sleep(Duration::from_millis(150)).await;
+            send("revoke").await
+        };
+        let goes_on = async {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            pair.b.signal(Signal::CONT);
+        };
+        let (first, second, ()) = tokio::join!(send("unrevoke"), late, goes_on);
+        assert_eq!([&first["unconfirmed"], &second["unconfirmed"]], [&json!([]); 2]);
+        for _ in 0..10 {
+            for url in [&a, &b] {
+                let refused = call_at(url, "leaver", "GET", "/v1/leases", &Value::Null).await;
+                refused.problem(401, "unauthenticated");
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_audit_log_says_who_was_revoked_and_why() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let log = dir.path().join("audit.log");
+    let guarded =
+        Guarded::configured(&cast(), &format!("[audit]\nfile = \"{}\"\n", log.display()), &[]);
+    guarded.orders(&revoke(&json!({ "principal": "leaver", "for_ms": 60_000 }))).await;
+    guarded.orders(&order("unrevoke", &json!({ "principal": "leaver" }))).await;
+    let mut lines = String::new();
+    eventually("both lines are written", async || {
+        lines = std::fs::read_to_string(dir.path().join("audit.log.changes")).expect("the log");
+        lines.matches("\"event\":\"change\"").count() == 2
+    })
+    .await;
+    for words in ["revoke principal leaver for 60000 ms", "unrevoke principal leaver", "it leaked"]
+    {
+        assert!(lines.contains(words), "{words}: {lines}");
+    }
+}
+
+#[tokio::test]
+async fn who_is_revoked_hears_401_whatever_the_rate_of_its_address() {
+    let guarded = Guarded::start(&cast(), &["limits.rate_per_address=1"]);
+    guarded.orders(&revoke(&json!({ "principal": "leaver" }))).await;
+    for _ in 0..8 {
+        assert_eq!(guarded.status_with("leaver").await, 401);
     }
 }
 

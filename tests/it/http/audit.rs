@@ -358,6 +358,7 @@ fn orders() -> Vec<(&'static str, Value)> {
         ("revoke", json!({ "key": "k", "reason": "r" })),
         ("drain", json!({ "owner": "w" })),
         ("forget", json!({ "prefix": "free", "reason": "r" })),
+        ("access", json!({ "action": "unrevoke", "principal": "x", "reason": "r" })),
         ("pool", pool("freeze")),
     ]
 }
