@@ -20,6 +20,8 @@ pub struct Ended {
     shut: Moment,
     /// It was shut, and nobody was granted it since.
     was_shut: bool,
+    /// Whether a caller was told of the last grant. A grant that no caller heard of leaves no minimum hold.
+    was_told: bool,
 }
 
 impl Ended {
@@ -29,6 +31,11 @@ impl Ended {
 
     pub fn confirm(&mut self, token: Token) {
         self.confirmed |= self.fenced == Some(token);
+    }
+
+    /// A caller is told of the last grant.
+    pub fn tell(&mut self) {
+        self.was_told = true;
     }
 
     pub fn age(&mut self) {
@@ -70,10 +77,11 @@ impl Ended {
                     if self.fenced.is_some() && !self.durable {
                         broken = Some(Broken::Unfenced);
                     }
-                    if self.shut > NOW {
+                    if self.shut > NOW && (self.was_told || after != After::MinimumHold) {
                         broken = Some(Broken::TooEarly);
                     }
                     (self.fenced, self.shut, self.was_shut) = (None, Moment::ZERO, false);
+                    self.was_told = false;
                     if after == After::MinimumHold {
                         (self.shut, self.was_shut) = (NOW + ms(MIN_HOLD_MS), true);
                     }

@@ -303,6 +303,7 @@ impl World {
                 Told::Granted { token, .. } | Told::Alive { token, .. } => token,
                 Told::Lost | Told::Other => continue,
             };
+            self.ended.tell();
             if !durable || token != promised {
                 self.broken = Some(Broken::NotDurable);
             }
