@@ -20,6 +20,8 @@ pub(super) struct Account {
     keys: HashMap<Mark, Entry>,
     /// Keys that calls in progress may take and have not chosen.
     places: usize,
+    /// Keys that calls in progress wait for.
+    awaited: HashMap<Mark, Awaited>,
     /// While all records are read: the tenures that ended meanwhile.
     ended: Option<HashMap<Mark, Token>>,
     /// When the first offer is over, or earlier; `None` without offers.
@@ -39,6 +41,15 @@ struct Entry {
     reading: u32,
     /// The principal's last tenure ended with an offer: its token, and when the offer is over.
     offer: Option<(Token, Moment)>,
+}
+
+/// A key that calls in progress wait for. They choose one key once they are granted it, so it does not count.
+#[derive(Debug, Default)]
+struct Awaited {
+    /// Calls that wait for the key.
+    calls: u32,
+    /// As in an entry: the last tenure that the feed told to be over meanwhile.
+    ended: Token,
 }
 
 /// No tenure.
@@ -115,6 +126,24 @@ impl Account {
     pub fn choose(&mut self, mark: Mark) {
         self.places = self.places.saturating_sub(1);
         self.enter(mark);
+        // The feed may have told the end of the tenure before the node told the call of it.
+        if let (Some(awaited), Some(entry)) = (self.awaited.get(&mark), self.keys.get_mut(&mark)) {
+            entry.ended = entry.ended.max(awaited.ended);
+        }
+    }
+
+    /// A call that has a place waits for the key, among others.
+    pub fn wait(&mut self, mark: Mark) {
+        self.awaited.entry(mark).or_default().calls += 1;
+    }
+
+    /// The call waits for the key no longer.
+    pub fn leave(&mut self, mark: Mark) {
+        let Some(awaited) = self.awaited.get_mut(&mark) else { return };
+        awaited.calls = awaited.calls.saturating_sub(1);
+        if awaited.calls == 0 {
+            self.awaited.remove(&mark);
+        }
     }
 
     /// The call was not granted the key that it chose, and has its place again.
@@ -160,6 +189,9 @@ impl Account {
     pub fn ended(&mut self, mark: Mark, token: Token) {
         if let Some(ended) = &mut self.ended {
             ended.insert(mark, token);
+        }
+        if let Some(awaited) = self.awaited.get_mut(&mark) {
+            awaited.ended = awaited.ended.max(token);
         }
         let Some(entry) = self.keys.get_mut(&mark) else { return };
         entry.ended = entry.ended.max(token);

@@ -32,6 +32,9 @@ struct Taken {
 /// A key that a call chose for one of its places. Its drop returns the place.
 pub struct Choice<'a>(Option<(&'a Taken, Mark)>);
 
+/// Keys that a call with a place waits for. Its drop ends the wait.
+pub struct Waits<'a>(Option<(&'a Taken, Vec<Mark>)>);
+
 fn over(account: AccountId, most: u32) -> OverQuota {
     OverQuota { limit: account.limit(), most }
 }
@@ -175,6 +178,28 @@ impl Places {
         taken.quotas.with(taken.account, |known, _, _| known.choose(mark));
         Choice(Some((taken, mark)))
     }
+
+    /// The call waits for these keys from before it can be granted one of them. It chooses that key before the returned
+    /// value is dropped.
+    pub fn wait_for(&self, keys: &[Key]) -> Waits<'_> {
+        let Some(taken) = &self.0 else { return Waits(None) };
+        let marks: Vec<Mark> = keys.iter().map(|key| taken.quotas.mark(key.as_str())).collect();
+        let wait =
+            |known: &mut Account, _: u32, _: u32| marks.iter().for_each(|mark| known.wait(*mark));
+        taken.quotas.with(taken.account, wait);
+        Waits(Some((taken, marks)))
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        if let Some((taken, marks)) = self.0.take() {
+            let leave = |known: &mut Account, _: u32, _: u32| {
+                marks.iter().for_each(|mark| known.leave(*mark));
+            };
+            taken.quotas.with(taken.account, leave);
+        }
+    }
 }
 
 impl Drop for Places {
@@ -233,6 +258,33 @@ mod tests {
 
     fn key(name: &str) -> Key {
         Key::new(name).expect("a key")
+    }
+
+    #[test]
+    fn a_grant_to_a_waiting_call_does_not_count_if_the_feed_told_of_its_end_before() {
+        let (quotas, owner) = quotas(1);
+        let change = |kind: ChangeKind| {
+            let is_grant = kind == ChangeKind::Granted;
+            Change {
+                kind,
+                seq: 1,
+                owner: is_grant.then(|| owner.clone()),
+                token: Token(4),
+                previous: (!is_grant).then(|| (owner.clone(), Token(4))),
+                reason: None,
+                actor: None,
+                session: None,
+            }
+        };
+        let places = Places::take(&quotas, &owner, 1, NOW).expect("a place");
+        let keys = [key("a"), key("b")];
+        let waits = places.wait_for(&keys);
+        quotas.heard(&keys[0], &change(ChangeKind::Granted));
+        quotas.heard(&keys[0], &change(ChangeKind::Revoked));
+        places.choose(&keys[0]).end(Some(Token(4)));
+        drop(waits);
+        drop(places);
+        assert!(Places::take(&quotas, &owner, 1, NOW).is_ok());
     }
 
     #[test]

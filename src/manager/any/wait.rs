@@ -35,6 +35,7 @@ impl AnyCall<'_> {
         let claims = self.manager.claims(&self.any.owner, 1)?;
         let (allowed, mut new) = self.without_too_new(keys).await?;
         let keys: &[Key] = allowed.as_deref().unwrap_or(keys);
+        let _awaited = claims.wait_for(keys);
         let _places = self.manager.places(&self.any.owner, keys.len())?;
         let traced = TracedCall::here(|| self.manager.now(), Some(&self.any.owner));
         let (wait, AnyReceiver { granted, vacated }) =
