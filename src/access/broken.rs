@@ -43,11 +43,11 @@ pub enum Broken {
     RefusalsWithoutBound,
     /// The end of the audit log is the last line that is there.
     CutEndBelieved,
-    /// Who is on the revocation list is served.
+    /// The revocation list has no effect.
     RevokedServed,
     /// An order may revoke the last principal that could undo it.
     LastOneRevoked,
-    /// A list of a store that lost its tail replaces what is known.
+    /// The list of a store that lost its tail replaces the list in force.
     BackwardsListBelieved,
     /// A file is read as soon as it changed, although it may be half of what is being written.
     HalfAFileIsRead,

@@ -8,12 +8,9 @@ use std::sync::{
 use arc_swap::{ArcSwap, Guard};
 use tokio::sync::Notify;
 
-use super::{
-    principals::Access,
-    revoked::{Credential, Revoked},
-};
+use super::{principals::Access, revoked::Revoked, target::Credential};
 
-/// The principals that are in force now, and who of them may no longer call. Readers take no lock.
+/// The principals and the revocation list that are in force now. Readers take no lock.
 ///
 /// Whoever keeps a judgement for later calls reads [`Self::generation`] first and [`Self::load`] after it. What it
 /// judged is then at least as new as the generation that it keeps.
@@ -61,13 +58,13 @@ impl Current {
         }
     }
 
-    /// Who may no longer call although the file names it.
+    /// The revocation list that is in force.
     #[must_use]
     pub fn revoked(&self) -> Arc<Revoked> {
         self.revoked.load_full()
     }
 
-    /// Whether a caller may no longer call: its principal is revoked, or what it shows.
+    /// Whether a caller may no longer call: its principal or its credential is revoked.
     #[must_use]
     pub fn revokes(&self, principal: &str, shown: &Credential, now_ms: u64) -> bool {
         self.revoked.load().revokes(principal, shown, now_ms)

@@ -32,6 +32,7 @@ mod read;
 mod revoked;
 mod right;
 mod subject;
+mod target;
 #[cfg(test)]
 mod tests;
 #[cfg(all(test, feature = "testing"))]
@@ -56,11 +57,9 @@ pub use limit::Limit;
 pub use pattern::{OwnerPattern, Pattern};
 pub use principal::{MAX_NAME_BYTES, Principal};
 pub use principals::{Access, Shown};
-pub use revoked::{
-    AccessOrder, Credential, Doors, MAX_CERTIFICATE_BYTES, NotCarriedOut, Revocation, Revoked,
-    Target, UnreadableRevocations,
-};
+pub use revoked::{Doors, NotCarriedOut, Revocation, Revoked, UnreadableRevocations};
 pub use right::{Right, Scope};
 pub use subject::Subject;
+pub use target::{AccessOrder, Credential, MAX_CERTIFICATE_BYTES, Target};
 pub use token::{NotAToken, Token, TokenDigest};
 pub use verb::Verb;

@@ -3,33 +3,27 @@
 //!
 //! Guarantees: an entry that a later version wrote, and that this one does not know, hides no other entry and is kept. A
 //! value that cannot be read is never overwritten. An order that leaves no principal that could undo it is not carried out. A
-//! node that knows a later list than the one that it reads goes on with the entries of both: a store that lost its tail
-//! ends no revocation.
+//! node that reads a list to which its own did not lead goes on with the entries of both: a store that lost its tail ends no
+//! revocation, whatever was ordered since.
 //!
-//! Does not guarantee: that nodes with different files agree on who is left. The home node of the list decides by its own.
+//! Does not guarantee: that nodes with different files agree on who is left. The home node of the list decides by its own
+//! file. A node that missed 64 orders in a row takes the list for one of another past.
 
-use std::{collections::BTreeMap, fmt, net::Ipv4Addr};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use super::{
-    broken::Broken, certificates::CertificateNames, principals::Access, token::TokenDigest,
+    broken::Broken,
+    certificates::CertificateNames,
+    principals::Access,
+    target::{AccessOrder, Credential, Target},
+    token::TokenDigest,
 };
-use crate::lease::is_hidden;
 
-/// The longest name of a certificate in an order, in bytes.
-pub const MAX_CERTIFICATE_BYTES: usize = 512;
-
-/// What a caller shows of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Credential {
-    /// A token or a JWT, by its digest.
-    Bearer(TokenDigest),
-    /// A certificate that was verified: its names, and the digest of all of it.
-    Certificate { names: CertificateNames, digest: TokenDigest },
-    /// Something that cannot be revoked by itself: the user of a process, or the word of another node.
-    Other,
-}
+/// How many orders a list remembers. A node that knows an earlier list reads at least one of so many later ones.
+const ORDERS: usize = 64;
 
 /// The ways in which callers may prove who they are, beside tokens and JWTs.
 #[derive(Clone, Copy, Debug)]
@@ -40,70 +34,7 @@ pub struct Doors {
     pub certificates: bool,
 }
 
-/// What is revoked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A principal, however it proves who it is.
-    Principal(Box<str>),
-    /// A token or a JWT.
-    Token(TokenDigest),
-    /// A certificate: by one of its names, or by `sha256:` and the digest of all of it.
-    Certificate(Box<str>),
-}
-
-impl Target {
-    /// A certificate, by one of its names or by its digest.
-    ///
-    /// # Errors
-    /// What is wrong with the text.
-    pub fn certificate(text: &str) -> Result<Self, String> {
-        if text.starts_with("sha256:") {
-            let digest = text.parse::<TokenDigest>();
-            let digest = digest.map_err(|_| {
-                "is no digest of a certificate: write sha256: and the 64 hexadecimal digits of the SHA-256 of the part \
-                 that its authority signed, or use tenure access revoke --certificate-file"
-            })?;
-            return Ok(Self::Certificate(digest.to_string().into()));
-        }
-        if text.is_empty() || text.len() > MAX_CERTIFICATE_BYTES {
-            return Err(format!("must have from 1 to {MAX_CERTIFICATE_BYTES} bytes"));
-        }
-        if text.contains('*') || text.chars().any(is_hidden) {
-            return Err("must be an exact name: a URI or a DNS name, without *".to_owned());
-        }
-        let is_uri = text.contains(':');
-        let is_label = |label: &str| {
-            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-            !label.is_empty() && label.chars().all(fits)
-        };
-        if !is_uri && (!text.split('.').all(is_label) || text.parse::<Ipv4Addr>().is_ok()) {
-            return Err("is neither a URI, such as spiffe://prod/worker, nor a DNS name, such as \
-                        worker.example: other names in certificates do not count"
-                .to_owned());
-        }
-        Ok(Self::Certificate(if is_uri { text.into() } else { text.to_ascii_lowercase().into() }))
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Principal(name) => write!(f, "the principal {name:?}"),
-            Self::Token(digest) => write!(f, "the token {digest}"),
-            Self::Certificate(name) => write!(f, "the certificate {name:?}"),
-        }
-    }
-}
-
-/// An order: to revoke something, or to end that.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AccessOrder {
-    pub target: Target,
-    /// Whether it is revoked; otherwise that ends.
-    pub revokes: bool,
-}
-
-/// One thing that is revoked. Of the first three fields, one is there.
+/// An entry of the list: a principal or a credential that is revoked. Of the first three fields, one is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Revocation {
@@ -150,12 +81,14 @@ impl Revocation {
     }
 }
 
-/// Everything that is revoked.
+/// The revocation list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Revoked {
     /// How often the list was changed.
     pub changes: u64,
+    /// The identities of the last orders, the latest last. Each is made from its order and the identity before it.
+    pub orders: Vec<u32>,
     pub entries: Vec<Revocation>,
     /// What a later version wrote. It is kept.
     #[serde(flatten)]
@@ -194,7 +127,7 @@ impl Revoked {
         serde_json::to_string(self).expect("it is JSON")
     }
 
-    /// Whether a caller may no longer call: its principal is revoked, or what it shows.
+    /// Whether a caller may no longer call: its principal or its credential is revoked.
     #[must_use]
     pub fn revokes(&self, principal: &str, shown: &Credential, now_ms: u64) -> bool {
         if self.entries.is_empty() || Broken::RevokedServed.is_active() {
@@ -211,11 +144,12 @@ impl Revoked {
         })
     }
 
-    /// This list, which was read from the store, after `known`: if the store lost changes, what was known still counts.
-    /// The flag: it did.
+    /// This list, which was read from the store, after `known`: if orders did not lead from one to the other, the store
+    /// lost some, and what was known still counts. The flag: it did.
     #[must_use]
     pub fn after(self, known: &Self) -> (Self, bool) {
-        if self.changes >= known.changes || Broken::BackwardsListBelieved.is_active() {
+        let follows = known.orders.last().is_none_or(|last| self.orders.contains(last));
+        if follows || Broken::BackwardsListBelieved.is_active() {
             return (self, false);
         }
         let mut both = self;
@@ -224,8 +158,26 @@ impl Revoked {
                 both.entries.push(entry.clone());
             }
         }
-        both.changes = known.changes;
+        both.changes = both.changes.max(known.changes);
+        both.orders.retain(|order| !known.orders.contains(order));
+        both.orders.extend(&known.orders);
+        both.forget_early_orders();
         (both, true)
+    }
+
+    fn forget_early_orders(&mut self) {
+        let surplus = self.orders.len().saturating_sub(ORDERS);
+        self.orders.drain(..surplus);
+    }
+
+    /// The identity of the next order, which begins or ends this entry.
+    fn identity(&self, entry: &Revocation, revokes: bool) -> u32 {
+        let before = self.orders.last().copied().unwrap_or_default();
+        let entry = serde_json::to_vec(entry).expect("it is JSON");
+        let digest =
+            Sha256::new().chain_update(before.to_be_bytes()).chain_update([revokes.into()]);
+        let digest: [u8; 32] = digest.chain_update(entry).finalize().into();
+        digest.iter().take(4).fold(0, |identity, byte| identity << 8 | u32::from(*byte))
     }
 
     /// Carries out an order with these words, and leaves out the entries that are over. A principal of the file must be
@@ -260,6 +212,8 @@ impl Revoked {
         let mut next = self.clone();
         next.entries.retain(|other| !other.is_of(&entry) && !other.is_over(now_ms));
         next.changes += 1;
+        next.orders.push(self.identity(&entry, order.revokes));
+        next.forget_early_orders();
         if order.revokes {
             next.entries.push(entry);
             if next.locks_out(access, doors, now_ms) && !Broken::LastOneRevoked.is_active() {
@@ -292,18 +246,6 @@ impl Revoked {
                 && !principal.expired(now_ms)
                 && (by_tokens || by_names || by_others)
         })
-    }
-}
-
-impl Credential {
-    /// Whether it is the certificate with this name or digest.
-    fn is_certificate(&self, revoked: &str) -> bool {
-        match self {
-            Self::Certificate { names, digest } => {
-                names.has(revoked) || digest.to_string() == revoked
-            }
-            _ => false,
-        }
     }
 }
 
@@ -467,6 +409,44 @@ mod tests {
                 now.revokes("y", &Credential::Other, 4) && !now.revokes("x", &Credential::Other, 4)
             );
         }
+    }
+
+    #[test]
+    fn as_many_new_orders_as_were_lost_end_no_revocation() {
+        let access = file(&[("admin", &token("a"))]);
+        let mut known = Revoked::default();
+        let named = |name: &str, revokes| order(Target::Principal(name.into()), revokes);
+        known.carry_out(&named("x", true), words(1, None), &access, ALL).expect("carried out");
+        let lost_its_tail = known.clone();
+        known.carry_out(&named("y", true), words(2, None), &access, ALL).expect("carried out");
+        for new in [1, 2, 100] {
+            let mut store = lost_its_tail.clone();
+            for at in 0..new {
+                let name = format!("z{at}");
+                store.carry_out(&named(&name, true), words(3, None), &access, ALL).expect("new");
+            }
+            let (both, went_back) = store.clone().after(&known);
+            assert!(went_back && both.changes >= known.changes.max(store.changes), "{new}");
+            for name in ["x", "y", "z0"] {
+                assert!(both.revokes(name, &Credential::Other, 4), "{new}: {name}");
+            }
+            // A second look at the same list says the same, and the next order stores all of it.
+            assert_eq!(store.after(&both), (both.clone(), true), "{new}");
+            let mut next = both.clone();
+            next.carry_out(&named("y", false), words(5, None), &access, ALL).expect("carried out");
+            for before in [&both, &known] {
+                assert_eq!(next.clone().after(before), (next.clone(), false), "{new}");
+            }
+        }
+        // A node that follows each order takes the list as it is, however long it follows.
+        let mut list = Revoked::default();
+        for at in 0..2 * ORDERS as u64 {
+            let before = list.clone();
+            let next = named("x", at % 2 == 0);
+            list.carry_out(&next, words(at, None), &access, ALL).expect("carried out");
+            assert_eq!(list.clone().after(&before), (list.clone(), false), "{at}");
+        }
+        assert_eq!(list.orders.len(), ORDERS);
     }
 
     #[test]

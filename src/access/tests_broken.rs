@@ -26,7 +26,7 @@ fn a_broken_rule_is_noticed() {
         ("LastOneRevoked", "access::revoked::tests::a_principal_is_left_that_can_undo_it"),
         (
             "BackwardsListBelieved",
-            "access::revoked::tests::a_store_that_lost_its_tail_ends_no_revocation",
+            "access::revoked::tests::as_many_new_orders_as_were_lost_end_no_revocation",
         ),
         ("NewKeysWithoutBound", "manager::new_keys::tests::no_hour_has_more_than_the_limit"),
         (
