@@ -109,7 +109,7 @@ impl Gatekeeper {
         self.admit_known(request, known)
     }
 
-    /// Whether neither the last day of a principal is over, nor the principal or what it shows is revoked.
+    /// Whether neither the last day of a principal is over, nor the principal or its proof is revoked.
     fn is_in_force(&self, current: &Current, Shown { principal, credential, .. }: &Shown) -> bool {
         let now_ms = self.clock.wall_ms();
         !principal.expired(now_ms) && !current.revokes(&principal.name, credential, now_ms)
@@ -211,6 +211,7 @@ impl Gatekeeper {
     /// The principal that a request shows to be. `None` if it shows nothing.
     fn identify(&self, access: &Access, request: &HttpRequest) -> Result<Option<Shown>, Problem> {
         let headers = request.headers();
+        let mut has_ended = false;
         if was_forwarded(request) {
             // The seal proves that a node of this store asks for this principal.
             let name = headers.get(PRINCIPAL).and_then(|name| BASE64.decode(name).ok());
@@ -227,13 +228,13 @@ impl Gatekeeper {
         if let Some(certificate) = request.conn_data::<Arc<PeerCertificate>>()
             && let Some(known) = access.by_certificate(&certificate.names)
         {
-            if !certificate.holds(self.clock.wall_ms()) {
-                return Err(Problem::unauthenticated());
+            if certificate.holds(self.clock.wall_ms()) {
+                let PeerCertificate { names, digest, .. } = &**certificate;
+                let credential = Credential::Certificate { names: names.clone(), digest: *digest };
+                let certificate = Some(certificate.clone());
+                return Ok(Some(Shown { certificate, credential, ..Shown::of(known) }));
             }
-            let PeerCertificate { names, digest, .. } = &**certificate;
-            let credential = Credential::Certificate { names: names.clone(), digest: *digest };
-            let certificate = Some(certificate.clone());
-            return Ok(Some(Shown { certificate, credential, ..Shown::of(known) }));
+            has_ended = true;
         }
         if let Some(uid) = request.conn_data::<PeerUid>()
             && let Some(known) = access.by_uid(uid.0)
@@ -250,7 +251,8 @@ impl Gatekeeper {
                 ..Shown::once(known)
             }));
         }
-        Ok(None)
+        // A certificate that has ended proves nothing. Its caller hears so unless it shows something else.
+        if has_ended { Err(Problem::unauthenticated()) } else { Ok(None) }
     }
 
     /// The principal whose token or JWT this is. Why it is nobody's JWT is in the log alone.
@@ -277,7 +279,7 @@ struct Shown {
     jwt: Option<JwtProof>,
     /// The certificate by which it is known.
     certificate: Option<Arc<PeerCertificate>>,
-    /// What could be revoked of it.
+    /// The proof, which could be revoked.
     credential: Credential,
     /// Whether each call of the connection with the same `Authorization`, or none, shows the same.
     is_kept: bool,
