@@ -2,7 +2,10 @@
 
 use futures_util::{StreamExt, stream};
 
-use super::{AdminError, Asked, CallError, Invalid, Manager, SessionView, checks::check_new};
+use super::{
+    AdminError, Asked, CallError, Invalid, Manager, SessionView, checks::check_new,
+    looks::UNCOUNTED,
+};
 use crate::{
     actor,
     clock::HashSet,
@@ -203,7 +206,8 @@ impl Manager {
         // The leases of the owner's sessions end with them.
         let (mut sessions, mut members, mut from) = (HashSet::default(), HashSet::default(), None);
         loop {
-            let (page, next, _) = self.sessions(Some(owner), from, PAGE, |_| true).await?;
+            let found = self.sessions(Some(owner), from, PAGE, |_| true, UNCOUNTED);
+            let (page, next) = found.await?;
             for session in page {
                 sessions.insert(session.digest);
                 if self.is_balanced(&session) {

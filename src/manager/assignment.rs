@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::{CallError, Manager};
+use super::{CallError, Manager, looks::Looks};
 use crate::{
     actor::{Roster, watch},
     lease::{Change, ChangeKind, Key, KeySet, KeyState, Nonce, Owner, Token},
@@ -92,7 +92,8 @@ impl Route {
 }
 
 impl Manager {
-    /// A page of the keys of a pool that are in the set `within`, if given, and who has them.
+    /// A page of the keys of a pool that are in the set `within`, if given, and who has them. `looks` counts the records that the
+    /// search looks at.
     ///
     /// # Errors
     /// [`CallError`] when the store cannot be read.
@@ -102,9 +103,10 @@ impl Manager {
         within: Option<&KeySet>,
         after: Option<String>,
         limit: usize,
+        looks: Looks<'_>,
     ) -> Result<Assignment, CallError> {
         let mut assignment = Assignment { position: self.latest(), ..Assignment::default() };
-        let mut scan = self.scan(Some(pool.to_owned()), "", after, within);
+        let mut scan = self.scan(Some(pool.to_owned()), "", after, within, looks);
         while let Some(page) = scan.page(self).await? {
             for (key, found) in page {
                 if key.is_internal() {

@@ -2,7 +2,7 @@
 
 use futures_util::{StreamExt, TryStreamExt, stream};
 
-use super::{CallError, Manager};
+use super::{CallError, Manager, looks::Looks};
 use crate::{
     lease::{Answer, Key, KeySet, KeyState, Nonce, Owner, Record, Request, Span, Token, View},
     store::{Found, Gate, Health, Range, StoreError},
@@ -54,8 +54,6 @@ pub struct Listing {
     pub next: Option<String>,
     /// The key before which the previous page ends, or `None` if this page is the first.
     pub previous: Option<String>,
-    /// How many keys were looked at.
-    pub looked_at: usize,
 }
 
 impl Manager {
@@ -135,19 +133,20 @@ impl Manager {
         Ok((view, gate))
     }
 
-    /// A page of leases. It may have fewer leases than `limit` and still have a `next`.
+    /// A page of leases. It may have fewer leases than `limit` and still have a `next`. `looks` counts the records that
+    /// the search looks at.
     ///
     /// # Errors
     /// [`CallError`] when the store cannot be read.
-    pub async fn list(&self, filter: &Filter) -> Result<Listing, CallError> {
+    pub async fn list(&self, filter: &Filter, looks: Looks<'_>) -> Result<Listing, CallError> {
         // A page without leases leads back too: a zero byte is in no key, so the page before ends with `after`.
         let previous = filter.after.as_ref().map(|after| format!("{after}\0"));
         let mut listing = Listing { previous, ..Listing::default() };
         let within = filter.within.as_ref();
-        let mut scan = self.scan(filter.pool.clone(), &filter.prefix, filter.after.clone(), within);
+        let after = filter.after.clone();
+        let mut scan = self.scan(filter.pool.clone(), &filter.prefix, after, within, looks);
         while scan.looked_at < SCAN_MAX {
             let Some(page) = scan.page(self).await? else { return Ok(listing) };
-            listing.looked_at = scan.looked_at;
             for (key, found) in page {
                 if key.is_internal() || !may_match(filter, &found) {
                     continue;
@@ -180,8 +179,9 @@ impl Manager {
         limit: usize,
         enough: usize,
         wanted: impl Fn(&Record) -> bool,
+        looks: Looks<'_>,
     ) -> Result<(Vec<Key>, bool), StoreError> {
-        let mut scan = self.scan(pool.map(str::to_owned), prefix, None, None);
+        let mut scan = self.scan(pool.map(str::to_owned), prefix, None, None, looks);
         let (mut keys, mut cut) = (Vec::new(), false);
         while let Some(page) = scan.page(self).await? {
             let allowed = |key: &Key| !key.is_internal() && self.check_named("key", key).is_ok();
@@ -212,9 +212,10 @@ impl Manager {
         pool: &str,
         limit: usize,
         mut such: impl FnMut(&Key, &Found) -> bool,
+        looks: Looks<'_>,
     ) -> Result<Vec<Key>, StoreError> {
         let mut keys = Vec::new();
-        let mut scan = self.scan(Some(pool.to_owned()), "", None, None);
+        let mut scan = self.scan(Some(pool.to_owned()), "", None, None, looks);
         while scan.looked_at < SCAN_MAX && keys.len() < limit {
             let Some(page) = scan.page(self).await? else { break };
             let fit =
@@ -226,19 +227,20 @@ impl Manager {
         Ok(keys)
     }
 
-    pub(super) fn scan(
+    pub(super) fn scan<'a>(
         &self,
         pool: Option<String>,
         prefix: &str,
         after: Option<String>,
         within: Option<&KeySet>,
-    ) -> Scan {
+        looks: Looks<'a>,
+    ) -> Scan<'a> {
         let mut ranges = self.ranges(pool.as_deref(), prefix, within);
         if let Some(after) = &after {
             ranges.retain(|range| !range.is_over_after(after));
         }
         ranges.reverse();
-        Scan { pool, within: within.cloned(), ranges, after, looked_at: 0 }
+        Scan { pool, within: within.cloned(), ranges, after, looked_at: 0, looks }
     }
 
     /// The spans, in byte order, that have the keys of a pool that begin with a prefix. They may have keys that are not
@@ -283,16 +285,18 @@ impl Manager {
 }
 
 /// Reads the records of some keys, in byte order, page by page.
-pub(super) struct Scan {
+pub(super) struct Scan<'a> {
     pool: Option<String>,
     within: Option<KeySet>,
     /// The spans that were not read yet, the next one last.
     ranges: Vec<Span>,
     after: Option<String>,
     looked_at: usize,
+    /// Counts the records for the caller.
+    looks: Looks<'a>,
 }
 
-impl Scan {
+impl Scan<'_> {
     /// The next page, which may be empty. `None` after the last one.
     pub(super) async fn page(
         &mut self,
@@ -307,7 +311,7 @@ impl Scan {
         let after = self.after.clone().filter(|after| *after >= prefix);
         let range = Range { prefix, after, limit: PAGE };
         let mut page = manager.coordinator.store.scan(range).await?;
-        self.looked_at += page.len();
+        self.looked(page.len());
         if page.len() < PAGE {
             self.ranges.pop();
         }
@@ -318,11 +322,16 @@ impl Scan {
         Ok(Some(page))
     }
 
+    fn looked(&mut self, records: usize) {
+        self.looked_at += records;
+        (self.looks)(records);
+    }
+
     /// The next page, which is for a single key.
     async fn one(&mut self, manager: &Manager) -> Result<Vec<(Key, Found)>, StoreError> {
         let key = self.ranges.pop().and_then(|span| Key::new(span.start()).ok());
         let Some(key) = key else { return Ok(Vec::new()) };
-        self.looked_at += 1;
+        self.looked(1);
         self.after = Some(key.as_str().to_owned());
         let found = manager.coordinator.store.read(&key).await?;
         let mut page: Vec<_> = found.map(|found| (key, found)).into_iter().collect();

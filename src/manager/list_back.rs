@@ -3,6 +3,7 @@
 use super::{
     CallError, Manager,
     inspect::{Filter, Listing, SCAN_MAX, may_match},
+    looks::Looks,
 };
 use crate::{lease::Span, store::end_of_prefix};
 
@@ -12,11 +13,16 @@ const MANY: usize = 256;
 
 impl Manager {
     /// The page of leases before a key: the last ones that the filter lets pass, in byte order. It may have fewer leases
-    /// than the filter's limit and still have a `previous`.
+    /// than the filter's limit and still have a `previous`. `looks` counts the keys that the search looks at.
     ///
     /// # Errors
     /// [`CallError`] when the store cannot be read.
-    pub async fn list_before(&self, filter: &Filter, before: &str) -> Result<Listing, CallError> {
+    pub async fn list_before(
+        &self,
+        filter: &Filter,
+        before: &str,
+        looks: Looks<'_>,
+    ) -> Result<Listing, CallError> {
         let store = &self.coordinator.store;
         let mut ranges =
             self.ranges(filter.pool.as_deref(), &filter.prefix, filter.within.as_ref());
@@ -39,7 +45,7 @@ impl Manager {
                 let Some(first) = keys.last() else { break };
                 until = first.as_str().to_owned();
                 looked_at += keys.len();
-                listing.looked_at = looked_at;
+                looks(keys.len());
                 let is_last = keys.len() < page;
                 let found = store.read_many(&keys).await?;
                 for (key, found) in keys.into_iter().zip(found) {

@@ -26,6 +26,7 @@ mod holder;
 mod inspect;
 mod list_back;
 mod loads;
+mod looks;
 mod new_keys;
 mod nodes;
 mod notify;
@@ -75,6 +76,7 @@ pub use error::{AcquireError, AdminError, CallError, HolderError, Home, Invalid,
 pub use follow::{Follower, Notice};
 pub use holder::Alive;
 pub use inspect::{Filter, Listing};
+pub use looks::{Looks, UNCOUNTED};
 pub use open::{OpenError, Parts};
 pub(crate) use past::{Past, Tenure as PastTenure};
 pub use pools::PoolShown;

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::Manager;
+use super::{Manager, looks::Looks};
 use crate::{
     lease::{ChangeKind, Key, Nonce, Owner, Revision, Token},
     store::{Committed, History, Position, StoreError},
@@ -33,8 +33,6 @@ pub(crate) struct Past {
     pub changes: Vec<Committed>,
     /// Whether the first change of the key is among them.
     pub is_complete: bool,
-    /// How many changes of any key were looked at.
-    pub looked_at: usize,
 }
 
 /// A tenure, as far as its changes tell of it.
@@ -127,20 +125,24 @@ impl Iterator for Backwards {
 }
 
 impl Manager {
-    /// The latest changes of a key, `most` of them at most.
+    /// The latest changes of a key, `most` of them at most. `looks` counts the changes that the search looks at.
     ///
     /// # Errors
     /// [`StoreError`].
-    pub(crate) async fn past(&self, key: &Key, most: usize) -> Result<Past, StoreError> {
+    pub(crate) async fn past(
+        &self,
+        key: &Key,
+        most: usize,
+        looks: Looks<'_>,
+    ) -> Result<Past, StoreError> {
         let store = &self.coordinator.store;
         let written = store.read(key).await?.and_then(|found| store.position_of(found.revision));
         let (latest, began) = (store.latest(), self.now());
         let end = written.map_or(latest, |written| written.min(latest));
         let parts = Backwards { earliest: store.earliest(), end, step: STEP, left: PARTS };
         let mut changes: Vec<Committed> = Vec::new();
-        let mut looked_at = 0;
         for (start, end) in parts {
-            let (part, is_whole) = self.changes_of(key, start, end, &mut looked_at).await?;
+            let (part, is_whole) = self.changes_of(key, start, end, looks).await?;
             changes.extend(part.into_iter().rev());
             let is_first = changes.last().is_some_and(|last| last.change.seq == 1);
             if !is_whole || is_first || changes.len() >= most || self.now().since(began) >= SPAN {
@@ -149,7 +151,7 @@ impl Manager {
         }
         changes.truncate(most);
         let is_complete = changes.last().is_some_and(|last| last.change.seq == 1);
-        Ok(Past { changes, is_complete, looked_at })
+        Ok(Past { changes, is_complete })
     }
 
     /// The changes of a key after `start` and up to `end`, oldest first. If some are no longer kept, only those after
@@ -159,14 +161,14 @@ impl Manager {
         key: &Key,
         start: Position,
         end: Position,
-        looked_at: &mut usize,
+        looks: Looks<'_>,
     ) -> Result<(Vec<Committed>, bool), StoreError> {
         let (mut found, mut is_whole, mut at) = (Vec::new(), true, start);
         while at < end {
             match self.history(at, PAGE).await? {
                 History::Changes(changes) if changes.is_empty() => break,
                 History::Changes(changes) => {
-                    *looked_at += changes.len();
+                    looks(changes.len());
                     at = changes.last().map_or(end, |last| last.position);
                     let of_key = |one: &Committed| one.position <= end && one.key == *key;
                     found.extend(changes.into_iter().filter(of_key));
@@ -241,7 +243,7 @@ mod tests {
 
     fn past(oldest_first: Vec<Committed>) -> Past {
         let changes = oldest_first.into_iter().rev().collect();
-        Past { changes, is_complete: true, looked_at: 0 }
+        Past { changes, is_complete: true }
     }
 
     #[test]

@@ -6,6 +6,7 @@ use super::{
     Manager,
     checks::{MAX_VALUE_BYTES, check_new},
     error::{CallError, Invalid, SessionError},
+    looks::Looks,
 };
 use crate::{
     actor::{Asked, Preparation, Session, ask_to_drain, write_announced},
@@ -401,7 +402,7 @@ impl Manager {
         Some(SessionView { digest, view, spec, holdings })
     }
 
-    /// A page of living sessions, in the order of their digests.
+    /// A page of living sessions, in the order of their digests. `looks` counts the records that the search looks at.
     ///
     /// # Errors
     /// [`CallError`] when the store cannot be read.
@@ -411,13 +412,14 @@ impl Manager {
         after: Option<Nonce>,
         limit: usize,
         sees: impl Fn(&SessionView) -> bool,
-    ) -> Result<(Vec<SessionView>, Option<Nonce>, usize), CallError> {
+        looks: Looks<'_>,
+    ) -> Result<(Vec<SessionView>, Option<Nonce>), CallError> {
         let after = after.map(|digest| Key::of_session(digest).as_str().to_owned());
         let mut pages =
             Pages::of(&*self.coordinator.store, Key::session_prefix(), PAGE).after(after);
-        let (mut listed, mut looked_at) = (Vec::new(), 0);
+        let mut listed = Vec::new();
         while let Some(page) = pages.next().await? {
-            looked_at += page.len();
+            looks(page.len());
             for (key, found) in page {
                 let Some(digest) = key.session() else { continue };
                 let view = self.view_found(&key, found).await?;
@@ -427,11 +429,11 @@ impl Manager {
                     listed.extend(self.shown(digest, view).filter(&sees));
                 }
                 if listed.len() == limit {
-                    return Ok((listed, Some(digest), looked_at));
+                    return Ok((listed, Some(digest)));
                 }
             }
         }
-        Ok((listed, None, looked_at))
+        Ok((listed, None))
     }
 }
 

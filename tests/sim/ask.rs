@@ -8,7 +8,7 @@ use tenure::{
     },
     manager::{
         AcquireAll, AcquireAny, AcquireError, AcquireOne, AdminError, Alive, Asked, CallError,
-        HolderError, Home, Manager, SessionAlive, SessionError,
+        HolderError, Home, Manager, SessionAlive, SessionError, UNCOUNTED,
     },
 };
 
@@ -149,7 +149,9 @@ impl Ask {
                 let taken = manager.acquire_all(&all, asked.received).await;
                 Got::Grants(taken.map_err(|not_all| not_all.error)?)
             }
-            Self::Part(any) => Got::Grants(manager.granted_here(&any, asked.received).await?),
+            Self::Part(any) => {
+                Got::Grants(manager.granted_here(&any, asked.received, UNCOUNTED).await?)
+            }
             Self::Beat(key, beat) => {
                 Got::Alive(manager.heartbeat(key.as_str(), beat, asked).await?)
             }

@@ -12,7 +12,7 @@ use std::{
 use tenure::{
     actor::{BusEvent, Quota, Subscriber},
     lease::{Key, KeyState, Nonce, Owner, Record},
-    manager::{Manager, Route, RouteState},
+    manager::{Manager, Route, RouteState, UNCOUNTED},
     store::{Found, Position},
 };
 use tokio::time::sleep;
@@ -225,7 +225,8 @@ async fn begin(manager: &Manager, routes: &Routes) -> Position {
     'anew: loop {
         let (mut first, mut after, mut all) = (None, None, BTreeMap::new());
         loop {
-            let Ok(page) = manager.assignment(POOL, None, after.take(), 100).await else {
+            let Ok(page) = manager.assignment(POOL, None, after.take(), 100, UNCOUNTED).await
+            else {
                 sleep(ms(100)).await;
                 continue 'anew;
             };

@@ -36,16 +36,16 @@ impl<'a> Forgeries<'a> {
         let belongs = self.request.conn_data::<Belongs>();
         let own = belongs.filter(|belongs| belongs.is_known());
         let own = own.map(|belongs| belongs.forgeries(|| self.meter.own_forgeries()));
-        if let Some(own) = own.filter(|own| own.is_settled()) {
+        if let Some(own) = own.filter(|own| own.settled().is_ok()) {
             return Some(own);
         }
         let peer = self.request.peer_addr().map(|peer| peer.ip());
         let [all, first] = self.meter.forgeries(peer);
         let is_first = belongs.is_some_and(Belongs::verifies_first);
-        if all.is_settled() {
+        if all.settled().is_ok() {
             return Some(all);
         }
-        Some(first).filter(|first| is_first && first.is_settled())
+        Some(first).filter(|first| is_first && first.settled().is_ok())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Charges calls to the rates of their callers.
 //!
-//! Guarantees: a call is charged where it enters: one that another node forwards was charged there. A probe costs
-//! nothing.
+//! Guarantees: a call is charged where it enters: one that another node forwards was charged there. What a search looks
+//! at is charged where it is looked at. A probe costs nothing.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -21,7 +21,11 @@ use super::{
 use crate::{
     access::Principal,
     clock::{Chance, Clock, Entropy as _, SystemEntropy},
-    http::{answer::Problem, peer::was_forwarded, percent::path_of},
+    http::{
+        answer::Problem,
+        peer::{PART, was_forwarded},
+        percent::path_of,
+    },
     telemetry::{LimitKind, Metrics},
 };
 
@@ -71,7 +75,8 @@ impl Meter {
         Self { clock, metrics, addresses, refusals, forgeries, first_forgeries, chance }
     }
 
-    /// Charges a call of a principal.
+    /// Charges a call of a principal. A call that another node forwards was charged there. Here it waits only until
+    /// what this node looked at for earlier calls of the principal is paid.
     ///
     /// # Errors
     /// The principal calls more often than it may.
@@ -81,8 +86,22 @@ impl Meter {
         principal: &Principal,
         usage: &Usage,
     ) -> Result<Charged, Problem> {
-        let pace = pace(request.method(), path_of(request)).filter(|_| !was_forwarded(request));
-        pace.map_or(Ok(None), |pace| self.charge_at(pace, principal, usage))
+        let Some(pace) = pace(request.method(), path_of(request)) else { return Ok(None) };
+        if !was_forwarded(request) {
+            return self.charge_at(pace, principal, usage);
+        }
+        // A question of another node for a part of an answer is small, and no answer would be whole without it.
+        let searches = pace == Pace::Other && !request.headers().contains_key(PART);
+        if let Some(cell) = self.cell(pace, principal, usage).filter(|_| searches) {
+            cell.settled().map_err(|wait| self.too_often(principal, &cell, wait))?;
+        }
+        Ok(None)
+    }
+
+    /// The cell to which this node charges the calls of a principal at this pace, if the principal has a rate.
+    pub fn cell(&self, pace: Pace, principal: &Principal, usage: &Usage) -> Charged {
+        let rate = principal.limit().rate.and_then(NonZeroU32::new)?;
+        Some(usage.cells().of(pace, rate, &self.clock))
     }
 
     /// Charges a call of a principal at this pace.
@@ -95,16 +114,15 @@ impl Meter {
         principal: &Principal,
         usage: &Usage,
     ) -> Result<Charged, Problem> {
-        let rate = principal.limit().rate.and_then(NonZeroU32::new);
-        let Some(rate) = rate else { return Ok(None) };
-        let cell = usage.cells().of(pace, rate, &self.clock);
-        match cell.pay() {
-            Ok(()) => Ok(Some(cell)),
-            Err(wait) => {
-                self.refused(LimitKind::Rate);
-                Err(Problem::over_rate(&principal.name, cell.rate(), self.pause(wait)))
-            }
-        }
+        let Some(cell) = self.cell(pace, principal, usage) else { return Ok(None) };
+        cell.pay().map_err(|wait| self.too_often(principal, &cell, wait))?;
+        Ok(Some(cell))
+    }
+
+    /// The refusal of a principal that calls more often than it may.
+    fn too_often(&self, principal: &Principal, cell: &Cell, wait: Duration) -> Problem {
+        self.refused(LimitKind::Rate);
+        Problem::over_rate(&principal.name, cell.rate(), self.pause(wait))
     }
 
     /// Charges a call of somebody without a principal to its address. The Unix socket has none.

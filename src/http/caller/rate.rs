@@ -79,9 +79,7 @@ impl Cell {
     /// # Errors
     /// How long to wait before the next attempt.
     pub fn pay(&self) -> Result<(), Duration> {
-        if self.owed.load(Relaxed) > 0 {
-            self.settle()?;
-        }
+        self.settled()?;
         self.limiter.check().map_err(|until| until.wait_time_from(self.time.now()))
     }
 
@@ -90,9 +88,12 @@ impl Cell {
         self.owed.fetch_add(more, Relaxed);
     }
 
-    /// Whether all that was charged is paid.
-    pub fn is_settled(&self) -> bool {
-        self.owed.load(Relaxed) == 0 || self.settle().is_ok()
+    /// Requires that all that was charged is paid.
+    ///
+    /// # Errors
+    /// How long to wait before the next attempt.
+    pub fn settled(&self) -> Result<(), Duration> {
+        if self.owed.load(Relaxed) == 0 { Ok(()) } else { self.settle() }
     }
 
     /// How long the cell needs until it is as good as a new one, if nobody calls.

@@ -1,12 +1,20 @@
 //! The caller of a request, as the handlers see it: reads the names and proofs in a request on behalf of the caller.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use actix_web::{HttpMessage as _, HttpRequest, HttpResponse};
 
 use super::{
     identity::PeerCertificate,
     meter::Meter,
+    needs::Pace,
     rate::Cell,
     usage::{InUse, Kind, Usage},
 };
@@ -158,8 +166,24 @@ impl Caller {
 
     /// Charges a call for the keys, records or changes that were looked at to answer it, whether or not they came out.
     pub fn looked_at(&self, items: usize) {
-        if !Broken::LooksAreFree.is_active() {
-            self.owes(items / LOOKED_AT_OF_A_CALL);
+        self.looks()(items);
+    }
+
+    /// Charges the call for more keys, records or changes each time, while they are looked at. The node that looks
+    /// charges them, also for a call that another node forwards.
+    pub fn looks(&self) -> impl Fn(usize) + Send + Sync + use<> {
+        let cell = match &self.who {
+            Who::Known(known) => known.meter.cell(Pace::Other, &known.principal, &known.usage),
+            Who::Anyone | Who::Nobody => self.charged.clone(),
+        };
+        let cell = cell.filter(|_| !Broken::LooksAreFree.is_active());
+        let so_far = AtomicUsize::new(0);
+        move |items| {
+            let before = so_far.fetch_add(items, Relaxed);
+            let calls = |items: usize| items / LOOKED_AT_OF_A_CALL;
+            if let Some(cell) = &cell {
+                cell.owe((calls(before + items) - calls(before)) as u64);
+            }
         }
     }
 

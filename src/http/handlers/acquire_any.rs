@@ -87,13 +87,14 @@ impl Call<'_, AcquireAny> {
     /// Acquires at this node. The caller pays for the records that the search for candidates looked at.
     async fn acquire(&self) -> Result<Taken, AcquireError> {
         let caller = Caller::of(self.request);
-        let looked_at = |records| caller.looked_at(records);
-        self.app.manager.acquire_any_counted(&self.wanted, self.received, looked_at).await
+        let looks = caller.looks();
+        self.app.manager.acquire_any_counted(&self.wanted, self.received, &looks).await
     }
 
     /// Answers another node's question for what this node granted to an earlier call.
     async fn answer_part(&self) -> Result<HttpResponse, Problem> {
-        let here = self.app.manager.granted_here(&self.wanted, self.received).await;
+        let looks = Caller::of(self.request).looks();
+        let here = self.app.manager.granted_here(&self.wanted, self.received, &looks).await;
         let here = here.map_err(|error| self.problem(&error))?;
         Ok(json(self.request, StatusCode::OK, &self.grants(&here)))
     }

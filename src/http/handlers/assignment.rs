@@ -51,9 +51,9 @@ async fn page(request: &HttpRequest, app: &App, pool: String) -> Result<Assignme
     }
     let caller = known(request, app, &pool)?;
     let within = caller.readable();
-    let page = app.manager.assignment(&pool, within.as_ref(), after, limit).await;
+    let looks = caller.looks();
+    let page = app.manager.assignment(&pool, within.as_ref(), after, limit, &looks).await;
     let page = page.map_err(|error| Problem::call(&error))?;
-    caller.looked_at(page.keys.len());
     let keys = page.keys.into_iter().map(|(key, route)| Route::of(&app.manager, &key, route));
     let cursor = write_cursor(&app.source.store_tag(), page.position);
     Ok(Assignment { pool, cursor, keys: keys.collect(), next: page.next })

@@ -184,12 +184,12 @@ async fn try_list(request: &HttpRequest, app: &App) -> Result<LeaseList, Problem
         let leases = if fits { vec![Lease::of(app, &key, &view)] } else { Vec::new() };
         return Ok(LeaseList { leases, next: None, previous: None });
     }
+    let looks = caller.looks();
     let listing = match &before {
-        Some(before) => app.manager.list_before(&filter, before).await,
-        None => app.manager.list(&filter).await,
+        Some(before) => app.manager.list_before(&filter, before, &looks).await,
+        None => app.manager.list(&filter, &looks).await,
     };
     let listing = listing.map_err(|error| Problem::call(&error))?;
-    caller.looked_at(listing.looked_at);
     let visible = listing.leases.iter().filter(|(key, _)| caller.reads(key.as_str()));
     let leases = visible.map(|(key, view)| Lease::of(app, key, view)).collect();
     Ok(LeaseList { leases, next: listing.next, previous: listing.previous })
@@ -254,9 +254,8 @@ async fn try_history(request: &HttpRequest, app: &web::Data<App>) -> Result<Leas
     if !view.known {
         return Err(Problem::unknown_key(&key));
     }
-    let (of, wanted) = (app.clone(), key.clone());
-    let past = app.replays.run(async move { of.manager.past(&wanted, limit).await });
+    let (of, wanted, looks) = (app.clone(), key.clone(), Caller::of(request).looks());
+    let past = app.replays.run(async move { of.manager.past(&wanted, limit, &looks).await });
     let past = past.await.map_err(|error| Problem::store(&error))?;
-    Caller::of(request).looked_at(past.looked_at);
     Ok(LeaseHistory::of(app, Lease::of(app, &key, &view), &past))
 }

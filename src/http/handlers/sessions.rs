@@ -233,10 +233,8 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         let after = after.map_err(|_| Problem::field("after", "is not the `next` of a page"))?;
         let caller = Caller::of(&request);
         let sees = |session: &SessionView| caller.sees(session);
-        let page = app.manager.sessions(of.as_ref(), after, limit, sees).await;
-        let (sessions, next, looked_at) = page.map_err(|error| Problem::call(&error))?;
-        caller.looked_at(looked_at);
-        Ok((sessions, next))
+        let page = app.manager.sessions(of.as_ref(), after, limit, sees, &caller.looks()).await;
+        page.map_err(|error| Problem::call(&error))
     };
     match result.await {
         Ok((sessions, next)) => {

@@ -1,6 +1,6 @@
 //! A call of acquire-any while it is being served: its inputs, which were checked once.
 
-use std::sync::{Arc, atomic::AtomicUsize};
+use std::sync::Arc;
 
 use super::request::AcquireAny;
 use crate::manager::checks::check_new;
@@ -9,6 +9,7 @@ use crate::{
     manager::{
         Manager,
         error::{AcquireError, CallError},
+        looks::{Looks, UNCOUNTED},
         unheard::Unheard,
     },
 };
@@ -33,8 +34,8 @@ pub(in crate::manager) struct AnyCall<'a> {
     pub pool: Option<Arc<str>>,
     /// The call takes keys back that its owner held last, or still holds.
     pub reclaims: bool,
-    /// How many records the search for candidates has looked at.
-    pub looked_at: Arc<AtomicUsize>,
+    /// Counts the records that the search for candidates looks at.
+    pub looks: Looks<'a>,
 }
 
 impl<'a> AnyCall<'a> {
@@ -65,7 +66,7 @@ impl<'a> AnyCall<'a> {
             permit: false,
             pool: any.candidates.pool().map(Into::into),
             reclaims: false,
-            looked_at: Arc::default(),
+            looks: UNCOUNTED,
         }
     }
 
@@ -76,19 +77,17 @@ impl<'a> AnyCall<'a> {
 
     /// The same call, which takes keys back and does not wait.
     pub fn reclaiming(&self) -> Self {
-        let (pool, looked_at) = (self.pool.clone(), self.looked_at.clone());
-        Self { wait_until: None, reclaims: true, pool, looked_at, ..*self }
+        Self { wait_until: None, reclaims: true, pool: self.pool.clone(), ..*self }
     }
 
     /// The same call, for keys of this pool.
     pub fn of_pool(&self, pool: Arc<str>) -> Self {
-        Self { pool: Some(pool), looked_at: self.looked_at.clone(), ..*self }
+        Self { pool: Some(pool), ..*self }
     }
 
     /// The same call, for permits.
     pub fn for_permits(&self) -> Self {
-        let (pool, looked_at) = (self.pool.clone(), self.looked_at.clone());
-        Self { permit: true, pool, looked_at, ..*self }
+        Self { permit: true, pool: self.pool.clone(), ..*self }
     }
 
     /// The request for one of the keys.

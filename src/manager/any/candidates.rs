@@ -1,6 +1,6 @@
 //! The keys among which a call chooses.
 
-use std::{sync::atomic::Ordering::Relaxed, time::Duration};
+use std::time::Duration;
 
 use super::{
     call::AnyCall,
@@ -76,11 +76,10 @@ impl AnyCall<'_> {
     async fn found(&self, place: (Option<&str>, &str)) -> Result<(Vec<Key>, bool), CallError> {
         let count = if let Count::UpTo(count) = self.any.count { count } else { MAX_CANDIDATES };
         let wanted = |record: &Record| {
-            self.looked_at.fetch_add(1, Relaxed);
             let marked = |(id, _)| record.request_marks.iter().any(|mark| mark.id == id);
             record.state == KeyState::Free || self.any.mark.is_some_and(marked)
         };
-        let keys = self.manager.keys_of(place, MAX_CANDIDATES, count + SPARE, wanted);
+        let keys = self.manager.keys_of(place, MAX_CANDIDATES, count + SPARE, wanted, self.looks);
         Ok(keys.await?)
     }
 

@@ -29,9 +29,13 @@ pub(super) use repeat::Serving;
 pub use request::{AcquireAny, Candidates, Count, MAX_CANDIDATES};
 pub use taken::Taken;
 
-use std::{pin::pin, sync::atomic::Ordering::Relaxed};
+use std::pin::pin;
 
-use super::{Manager, error::AcquireError};
+use super::{
+    Manager,
+    error::AcquireError,
+    looks::{Looks, UNCOUNTED},
+};
 use crate::lease::{ChangeKind, Moment, Refusal, SessionId};
 use taken::Served;
 
@@ -49,24 +53,22 @@ impl Manager {
         any: &AcquireAny,
         received: Moment,
     ) -> Result<Taken, AcquireError> {
-        self.acquire_any_counted(any, received, |_| ()).await
+        self.acquire_any_counted(any, received, UNCOUNTED).await
     }
 
-    /// The same. `looked_at` is told how many records the search for candidates looked at.
+    /// The same. `looks` counts the records that the search for candidates looks at.
     pub(crate) async fn acquire_any_counted(
         &self,
         any: &AcquireAny,
         received: Moment,
-        looked_at: impl FnOnce(usize),
+        looks: Looks<'_>,
     ) -> Result<Taken, AcquireError> {
-        let call = AnyCall::checked(self, any, received)?;
-        let count = call.looked_at.clone();
+        let call = AnyCall { looks, ..AnyCall::checked(self, any, received)? };
         let served = match any.session {
-            Some(session) => call.serve_under(session).await,
-            None => call.serve().await,
+            Some(session) => call.serve_under(session).await?,
+            None => call.serve().await?,
         };
-        looked_at(count.load(Relaxed));
-        Ok(served?.into())
+        Ok(served.into())
     }
 }
 

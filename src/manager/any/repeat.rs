@@ -24,6 +24,7 @@ use crate::{
     manager::{
         Manager,
         error::{AcquireError, CallError, Home},
+        looks::Looks,
     },
     store::Found,
 };
@@ -128,6 +129,7 @@ impl Manager {
     }
 
     /// What an earlier call with the same mark was granted, as far as this is the home node. Grants nothing new.
+    /// `looks` counts the records that the search for candidates looks at.
     ///
     /// # Errors
     /// [`AcquireError`].
@@ -135,11 +137,12 @@ impl Manager {
         &self,
         any: &AcquireAny,
         received: Moment,
+        looks: Looks<'_>,
     ) -> Result<Vec<(Key, Grant)>, AcquireError> {
         if any.mark.is_none() {
             return Ok(Vec::new());
         }
-        let call = AnyCall::new(self, any, received);
+        let call = AnyCall { looks, ..AnyCall::new(self, any, received) };
         let keys = call.resolve().await?.keys;
         match call.granted_before(&keys).await {
             Ok(served) => Ok(Taken::from(served.unwrap_or_default()).grants),
@@ -163,6 +166,7 @@ impl Manager {
         pool: &str,
         named: &[Key],
         id: u128,
+        looks: Looks<'_>,
     ) -> Result<Vec<Key>, CallError> {
         // The store does not show grants in flight, nor a key that has no record yet and that this call names.
         let mut awake: HashSet<Key> = named.iter().cloned().collect();
@@ -175,7 +179,7 @@ impl Manager {
             }
             marked
         };
-        let mut marked = self.keys_such(pool, MAX_CANDIDATES, marked).await?;
+        let mut marked = self.keys_such(pool, MAX_CANDIDATES, marked, looks).await?;
         for key in awake {
             if self.coordinator.registry.contains(key.as_str())
                 && self.ask_view(&key).await?.granting == Some(id)

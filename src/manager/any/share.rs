@@ -128,7 +128,7 @@ impl Member<'_> {
         if session.is_some_and(|session| !session.may_repeat(id, self.manager().now())) {
             return Ok(None);
         }
-        let keys = self.manager().marked_keys(self.pool, self.named, id).await?;
+        let keys = self.manager().marked_keys(self.pool, self.named, id, self.call.looks).await?;
         self.call.granted_before(&keys).await
     }
 

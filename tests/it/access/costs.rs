@@ -155,36 +155,6 @@ async fn looks_that_cost_nothing_are_noticed() {
     assert!(pause < 1_000, "{pause} ms");
 }
 
-/// Who acquires any key under a prefix pays for all keys that were looked at, also when it is granted one.
-#[tokio::test]
-async fn a_search_for_candidates_is_charged_whether_or_not_it_finds_one() {
-    let narrow = principal("narrow", &all_of("k/"));
-    let principals = [format!("{narrow}limit = {{ rate = 10 }}\n"), all("mate")];
-    let guarded = Guarded::start(&principals, &[]);
-    hold_all(&guarded, "mate", "k/", 3_000).await;
-    let any = json!({ "prefix": "k/", "owner": "narrow", "ttl_ms": 60_000 });
-    for status in [409, 200] {
-        let mut reply = guarded.post("narrow", "/v1/acquire-any", &any).await;
-        eventually("the search before is paid", async || {
-            if reply.status == 429 {
-                reply = guarded.post("narrow", "/v1/acquire-any", &any).await;
-            }
-            reply.status != 429
-        })
-        .await;
-        assert_eq!(reply.status, status, "{}", reply.text());
-        let refused = guarded.post("narrow", "/v1/acquire-any", &any).await;
-        let pause = refused.problem(429, "rate-limited")["retry_after_ms"].as_u64();
-        assert!(pause.is_some_and(|pause| pause >= 1_000), "{status}: {pause:?}");
-        let one = json!({ "key": "k/one-more", "owner": "mate", "ttl_ms": 60_000 });
-        let one = guarded.post("mate", "/v1/acquire", &one).await;
-        if one.status == 200 {
-            let proof = Grant::of(&one.json()).proof();
-            guarded.post("mate", "/v1/release", &proof).await.ok();
-        }
-    }
-}
-
 #[tokio::test]
 async fn what_was_looked_at_is_charged_and_not_what_came_out() {
     let guarded = with_a_reader(&[]).await;

@@ -21,6 +21,7 @@ mod replay;
 mod revoked;
 mod rights;
 mod rows;
+mod searches;
 #[path = "../../doors/signer.rs"]
 mod signer;
 mod start;

@@ -1,6 +1,7 @@
 //! The audit log of the real program: who was refused, what administrators did, and that nobody changes it unseen.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -378,6 +379,12 @@ async fn an_order_whose_line_cannot_be_kept_is_refused_where_lines_are_required(
     let kept = fs::read_to_string(log.changes()).expect("the log");
     let events = |event: &str| kept.matches(&format!(r#""event":"{event}""#)).count();
     assert_eq!(events("intent"), 2, "a line is there before the order is carried out: {kept}");
+    let document = server.get("/openapi.json").await.ok();
+    let paths = document["paths"].as_object().expect("paths").keys();
+    let all: BTreeSet<&str> = paths.filter_map(|path| path.strip_prefix("/v1/admin/")).collect();
+    let orders = orders();
+    let tried: BTreeSet<&str> = orders.iter().map(|(path, _)| *path).collect();
+    assert_eq!(tried, all, "every order is tried");
     let ballast = mount.fill(0);
     // The last page of the file still has room for some lines.
     let mut room = 0;
@@ -386,8 +393,8 @@ async fn an_order_whose_line_cannot_be_kept_is_refused_where_lines_are_required(
         assert!(room < 100, "the disk is full");
     }
     let before = server.history().await.len();
-    for (path, body) in orders() {
-        let refused = server.post(&format!("/v1/admin/{path}"), &body).await;
+    for (path, body) in &orders {
+        let refused = server.post(&format!("/v1/admin/{path}"), body).await;
         refused.problem(503, "audit-unavailable");
     }
     assert_eq!(server.history().await.len(), before, "nothing was changed");
@@ -397,8 +404,8 @@ async fn an_order_whose_line_cannot_be_kept_is_refused_where_lines_are_required(
     server.post("/v1/heartbeat", &grant.proof()).await.ok();
     server.acquire("other", "w", 60_000).await;
     fs::remove_file(ballast).expect("room again");
-    for (path, body) in orders() {
-        let reply = server.post(&format!("/v1/admin/{path}"), &body).await;
+    for (path, body) in &orders {
+        let reply = server.post(&format!("/v1/admin/{path}"), body).await;
         assert_ne!(reply.status, 503, "{path}: {}", reply.text());
     }
     eventually("all are written", async || {
