@@ -14,8 +14,20 @@ const MAY_LAND: u64 = 60_000_000_000;
 
 /// Faults after which the node that granted a lease may not be there, or its store may not take the write that gives it
 /// back; and for how long they last, in nanoseconds.
-const TAKES_AWAY: [&str; 8] =
-    ["alone", "crash", "crash-and-boot", "failed-sync", "leave", "panic", "store-cut", "throttle"];
+const TAKES_AWAY: [&str; 12] = [
+    "alone",
+    "crash",
+    "crash-and-boot",
+    "disk-full",
+    "failed-sync",
+    "leave",
+    "panic",
+    "pause",
+    "store-cut",
+    "store-stop",
+    "suspend-unseen",
+    "throttle",
+];
 const LASTS: u64 = 15_000_000_000;
 
 /// A refusal that begins so says no more than that the caller is to come again.

@@ -451,6 +451,13 @@ impl Plan {
         !self.kind.is_shared() && self.faults.iter().any(stops)
     }
 
+    /// The store forgot a part of what was written before this moment, perhaps a node.
+    pub fn forgets(&self, before: u64) -> bool {
+        let forgot =
+            |(at, fault): &(u64, Fault)| matches!(fault, Fault::Regress { .. }) && *at < before;
+        self.faults.iter().any(forgot)
+    }
+
     /// A node or this worker stands still, or the store does not answer as it should, at some time between.
     pub fn delays(&self, place: Place, from: u64, to: u64) -> bool {
         let slow_store = self.shape.hop.1 > ms(500);

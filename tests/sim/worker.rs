@@ -145,7 +145,9 @@ impl Worker {
         let impatient = !calm && self.per_mille(self.arena.plan.impatience);
         // A node that stands still makes its callers wait for so much longer, and so may a store that does not answer.
         let delayed = self.arena.plan.delays(self.place, asked, asked + within + SECOND);
-        let counts = !impatient && !delayed;
+        // An order waits for the pool's record, which a node that the store forgot keeps shut for longer than a run takes.
+        let waits_long = matches!(ask, Ask::OrderPool(_)) && self.arena.plan.forgets(asked);
+        let counts = !(impatient || delayed || waits_long);
         let answer_by = counts.then_some(asked + within);
         let (worker, key) = (self.name.clone(), key.to_owned());
         self.log(Event::Asked { call, worker, op, key, answer_by });

@@ -285,10 +285,14 @@ impl<'a, T: AsyncFn(&Key, &Home) -> bool> Collector<'a, T> {
             // A call that waits for one permit is granted whichever is free when it takes its places.
             let first =
                 if part.count == 1 && self.call.wait_until.is_some() { 1 } else { order.len() };
-            let Tried { grants, failure, .. } =
-                self.permits.try_all(&order[..first], missing).await?;
-            if !grants.is_empty() {
-                grants.into_iter().for_each(|grant| self.has(grant));
+            let tried = self.permits.try_all(&order[..first], missing).await?;
+            let Tried { grants, failure, end, .. } = tried;
+            let has_more = !grants.is_empty();
+            grants.into_iter().for_each(|grant| self.has(grant));
+            if let Some(error) = end {
+                return Err(error);
+            }
+            if has_more {
                 continue;
             }
             match self.wait_for(&self.permits, &order).await? {

@@ -33,12 +33,14 @@ pub(in crate::manager) struct Tried {
     pub counts: Availability,
     /// What kept a key from answering.
     pub failure: Option<CallError>,
+    /// The error for which the call must not go on.
+    pub end: Option<AcquireError>,
 }
 
 impl Tried {
     fn none_of(keys: &[Key]) -> Self {
         let counts = Availability { keys: keys.len(), ..Availability::default() };
-        Self { grants: Vec::new(), counts, failure: None }
+        Self { grants: Vec::new(), counts, failure: None, end: None }
     }
 
     /// Adds what came of further keys.
@@ -48,8 +50,16 @@ impl Tried {
         self.failure = self.failure.take().or(further.failure);
     }
 
+    /// Requires that the call may go on. Otherwise its grants are released, unless a repeated call may ask for them.
+    pub fn unless_ended(self) -> Result<Self, AcquireError> {
+        match self.end {
+            None => Ok(self),
+            Some(error) => Err(error),
+        }
+    }
+
     /// Adds the result for one key. An error that other keys would repeat ends the call.
-    fn add(&mut self, result: Result<Unheard, AcquireError>) -> Result<(), AcquireError> {
+    fn add(&mut self, result: Result<Unheard, AcquireError>) {
         match result {
             Ok(unheard) => self.grants.push(unheard),
             Err(AcquireError::Refused(why, Some(view))) => self.counts.add(why, &view),
@@ -57,15 +67,24 @@ impl Tried {
                 let unknown = self.failure.take().filter(CallError::is_outcome_unknown);
                 self.failure = unknown.or(Some(error));
             }
-            Err(error) => return Err(error),
+            Err(error) => self.end = self.end.take().or(Some(error)),
         }
-        Ok(())
     }
 }
 
 impl AnyCall<'_> {
     /// Tries the keys in their order, until the requested number is granted, or as many as the principal's limit leaves.
     pub async fn try_each(
+        &self,
+        keys: &[Key],
+        count: usize,
+        basis: Basis,
+    ) -> Result<Tried, AcquireError> {
+        self.try_to_the_end(keys, count, basis).await?.unless_ended()
+    }
+
+    /// The same. What was granted before an error that ends the call is there, for a caller that gives it back.
+    pub async fn try_to_the_end(
         &self,
         keys: &[Key],
         count: usize,
@@ -88,9 +107,12 @@ impl AnyCall<'_> {
             let wave = &keys[at..keys.len().min(at + width)];
             at += wave.len();
             for result in join_all(wave.iter().map(|key| self.attempt(key, basis, &places))).await {
-                tried.add(result)?;
+                tried.add(result);
             }
-            self.check_unknown(&mut tried)?;
+            self.check_unknown(&mut tried);
+            if tried.end.is_some() {
+                break;
+            }
         }
         Ok(tried)
     }
@@ -112,14 +134,13 @@ impl AnyCall<'_> {
 
     /// A grant of unknown outcome may exist under the request id, and a repeated call is told of it. Another key in its
     /// place would be one grant too many, of which no caller is told.
-    fn check_unknown(&self, tried: &mut Tried) -> Result<(), CallError> {
+    fn check_unknown(&self, tried: &mut Tried) {
         let protocol = &self.manager.coordinator.protocol;
         if !protocol.an_unknown_grant_stops_acquire_any(self.any.mark.is_some()) {
-            return Ok(());
+            return;
         }
-        match tried.failure.take_if(|failure| failure.is_outcome_unknown()) {
-            Some(unknown) => Err(unknown),
-            None => Ok(()),
+        if let Some(unknown) = tried.failure.take_if(|failure| failure.is_outcome_unknown()) {
+            tried.end.get_or_insert(unknown.into());
         }
     }
 
@@ -141,16 +162,17 @@ mod tests {
         let mut tried = Tried::none_of(&[]);
         let unknown = CallError::Store(StoreError::Unavailable("no answer".into()));
         for error in [CallError::Busy, unknown.clone(), CallError::Crowded] {
-            assert_eq!(tried.add(Err(error.into())), Ok(()));
+            tried.add(Err(error.into()));
         }
-        assert_eq!(tried.failure, Some(unknown));
+        assert_eq!((tried.failure, tried.end), (Some(unknown), None));
     }
 
     #[test]
     fn an_argument_that_is_invalid_for_one_key_ends_the_call() {
         let invalid = Invalid { field: "key", detail: "matches no policy".into() };
         let mut tried = Tried::none_of(&[]);
-        assert_eq!(tried.add(Err(invalid.clone().into())), Err(invalid.into()));
-        assert_eq!(tried.failure, None);
+        tried.add(Err(invalid.clone().into()));
+        assert_eq!((&tried.failure, &tried.end), (&None, &Some(invalid.clone().into())));
+        assert_eq!(tried.unless_ended().err(), Some(invalid.into()));
     }
 }

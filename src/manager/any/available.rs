@@ -31,7 +31,8 @@ impl AnyCall<'_> {
             let Resolved { keys, others } = candidates;
             let keys = self.order(keys).await?;
             let until = self.wait_until;
-            let Tried { grants, counts, failure } = match self.try_all(&keys, count).await {
+            let tried = self.try_all(&keys, count).await.and_then(Tried::unless_ended);
+            let Tried { grants, counts, failure, .. } = match tried {
                 // A candidate was a lease until a moment ago.
                 Err(AcquireError::Call(CallError::Invalid(_)))
                     if coordinator.policy_version() != version =>
@@ -69,15 +70,16 @@ impl AnyCall<'_> {
     }
 
     /// Tries the keys. What this node remembers of other nodes' keys may be out of date, so a caller that does not wait
-    /// is only refused by what the store says.
+    /// is only refused by what the store says. What was granted before an error that ends the call is there.
     pub async fn try_all(&self, keys: &[Key], count: usize) -> Result<Tried, AcquireError> {
-        let tried = self.try_each(keys, count, Basis::Memory).await?;
-        let answered = !tried.grants.is_empty() || self.wait_until.is_some();
+        let tried = self.try_to_the_end(keys, count, Basis::Memory).await?;
+        let goes_on = tried.grants.is_empty() && tried.end.is_none();
+        let answered = !goes_on || self.wait_until.is_some();
         if answered || self.manager.node.is_none() {
             return Ok(tried);
         }
         let open = self.not_held(keys).await?;
-        let again = self.try_each(&open, count, Basis::Store).await?;
+        let again = self.try_to_the_end(&open, count, Basis::Store).await?;
         let all = open.len() == keys.len();
         Ok(Tried { counts: if all { again.counts } else { tried.counts }, ..again })
     }

@@ -196,7 +196,7 @@ impl Member<'_> {
 
     /// Fills reserved places with open keys. If there are none, waits for one.
     async fn fill(&self, mut places: Reservation<'_>) -> Result<Filled, AcquireError> {
-        let (Tried { grants, counts, failure }, is_coming_back) =
+        let (Tried { grants, counts, failure, .. }, is_coming_back) =
             self.try_open(places.places).await?;
         if !grants.is_empty() {
             return Ok(Filled::Granted(grants));
