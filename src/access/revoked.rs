@@ -148,8 +148,7 @@ impl Revoked {
     /// lost some, and what was known still counts. The flag: it did.
     #[must_use]
     pub fn after(self, known: &Self) -> (Self, bool) {
-        let follows = known.orders.last().is_none_or(|last| self.orders.contains(last));
-        if follows || Broken::BackwardsListBelieved.is_active() {
+        if known.leads_to(&self) || Broken::BackwardsListBelieved.is_active() {
             return (self, false);
         }
         let mut both = self;
@@ -163,6 +162,12 @@ impl Revoked {
         both.orders.extend(&known.orders);
         both.forget_early_orders();
         (both, true)
+    }
+
+    /// Whether orders, or none, lead from this list to `later`.
+    #[must_use]
+    pub fn leads_to(&self, later: &Self) -> bool {
+        self.orders.last().is_none_or(|last| later.orders.contains(last))
     }
 
     fn forget_early_orders(&mut self) {

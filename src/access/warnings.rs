@@ -3,6 +3,7 @@
 use super::{
     certificates::CertPattern, principal::Principal, principals::Access, right::Scope, verb::Verb,
 };
+use crate::lease::check_seen;
 
 /// How long before a principal ends it is warned of, in days.
 const SOON_DAYS: u64 = 14;
@@ -79,12 +80,13 @@ fn loose_of(principal: &Principal) -> Vec<String> {
 }
 
 impl Access {
-    /// Everything that somebody should look at: [`Self::warnings`], rights that say nothing new, and principals that
-    /// could take each other's leases.
+    /// Everything that somebody should look at: [`Self::warnings`], rights that say nothing new, names with characters
+    /// that are not seen, and principals that could take each other's leases.
     #[must_use]
     pub fn review(&self) -> Vec<String> {
         let mut found = self.warnings.clone();
         found.extend(self.principals().iter().flat_map(|principal| redundant(principal)));
+        found.extend(self.principals().iter().flat_map(|principal| unseen(principal)));
         found.extend(self.overlapping());
         found
     }
@@ -113,6 +115,19 @@ fn overlap(one: &Principal, other: &Principal) -> Option<String> {
         "principals {:?} and {:?} may hold common keys under common owners ({own} and {theirs})",
         one.name, other.name
     ))
+}
+
+/// The names of a principal with characters that are not seen. No new key or owner may have them.
+fn unseen(principal: &Principal) -> Vec<String> {
+    let name = &*principal.name;
+    let owners = principal.owners().iter().map(|owner| ("owner", &*owner.pattern.text));
+    let scopes = principal.rights().iter().filter_map(|right| match right.scope.as_ref()? {
+        Scope::Prefix(prefix) => Some(("prefix", &**prefix)),
+        Scope::Key(key) => Some(("key", &**key)),
+    });
+    let all = [("name", name)].into_iter().chain(owners).chain(scopes);
+    let unseen = all.filter_map(|(field, text)| Some((field, text, check_seen(text).err()?)));
+    unseen.map(|(field, text, why)| format!("principal {name:?}: {field} {text:?} {why}")).collect()
 }
 
 /// The rights that another right of the same principal contains.

@@ -172,6 +172,14 @@ pub struct Revocations {
     #[serde(default)]
     #[cfg_attr(feature = "server", schema(required))]
     pub unconfirmed: Vec<String>,
+    /// Whether the order changed the list. Without a change, it stood already, or there was nothing to end. Not there for
+    /// a `GET`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<bool>,
+    /// Whether the access file of the node that stored the order has the principal that it names. Only there for an order
+    /// that names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub in_file: Option<bool>,
 }
 
 /// What an operator orders for a pool.

@@ -219,7 +219,8 @@ pub fn main() -> ExitCode {
                         text.split("\n\n").next().unwrap_or(&text).trim_start_matches("error: ");
                     Output::new(format, Color::Never).refusal(what, Exit::Usage);
                 }
-                _ => drop(error.print()),
+                // It repeats arguments, which may have characters that are not seen.
+                _ => output::refuse_arguments(&error.render().to_string()),
             }
             Exit::Usage.into()
         }

@@ -128,6 +128,11 @@ pub(super) fn talk(text: &str) {
     let _ = writeln!(io::stderr().lock(), "tenure: {}", shown_lines(text));
 }
 
+/// Writes what is wrong with the arguments, which it repeats, to stderr.
+pub(super) fn refuse_arguments(text: &str) {
+    let _ = write!(io::stderr().lock(), "{}", shown_lines(text));
+}
+
 /// One field of a result, on a line of its own.
 fn field_of(value: &impl Serialize, field: &str) -> io::Result<String> {
     let value = serde_json::to_value(value)?;

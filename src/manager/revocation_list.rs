@@ -1,16 +1,18 @@
-//! What a node knows of the revocation list: the list in force, and whether it is that of the store.
+//! What a node knows of the revocation list: the list in force, whether it is that of the store, and whether it has room.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::access::{Current, Doors};
 
-/// Why the list in force is not that of the store.
+/// Why somebody should look at the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListTrouble {
     /// The list cannot be read. What was known of it holds.
     Unread(String),
     /// The store lost changes of the list. What was known of it holds beside what the store has.
     WentBack,
+    /// The record has room for few more entries.
+    NearlyFull,
 }
 
 /// What the manager knows of the revocation list.
@@ -44,8 +46,12 @@ impl Revocations {
                 "the store lost changes of the revocation list: what this node knows of it holds until it ends; the next \
                  order stores all of it (tenure access revoke)"
             ),
+            Some(ListTrouble::NearlyFull) => tracing::warn!(
+                "the revocation list has room for few more entries: end those that the access file makes superfluous \
+                 (tenure access unrevoke)"
+            ),
             None if known.is_some() => {
-                tracing::info!("the revocation list is that of the store again")
+                tracing::info!("the revocation list is that of the store again, and has room")
             }
             None => {}
         }

@@ -18,6 +18,8 @@ use crate::{
     lease::Key,
 };
 
+/// The bytes of a list that has room for few more entries.
+const NEARLY_FULL: usize = MAX_VALUE_BYTES / 4 * 3;
 /// How long an order waits for others.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often the list is read even if nothing was heard of it.
@@ -84,23 +86,32 @@ impl Manager {
         match read {
             Ok(read) => {
                 let (list, went_back) = read.after(&current.revoked());
-                current.revoke(list);
-                if self.revocations.is_asked.get().is_some() {
-                    self.files().access_generation(current.generation());
-                }
-                self.revocations.trouble(went_back.then_some(ListTrouble::WentBack), now_ms);
+                let trouble = match went_back {
+                    true => Some(ListTrouble::WentBack),
+                    false if list.to_value().len() > NEARLY_FULL => Some(ListTrouble::NearlyFull),
+                    false => None,
+                };
+                self.put_into_force(current, list);
+                self.revocations.trouble(trouble, now_ms);
             }
             Err(why) => self.revocations.trouble(Some(ListTrouble::Unread(why)), now_ms),
         }
         Ok(current.revoked())
     }
 
-    /// Why the list in force is not that of the store, and since when, in milliseconds since 1970.
+    fn put_into_force(&self, current: &Current, list: Revoked) {
+        current.revoke(list);
+        if self.revocations.is_asked.get().is_some() {
+            self.files().access_generation(current.generation());
+        }
+    }
+
+    /// Why somebody should look at the list, and since when, in milliseconds since 1970.
     pub(crate) fn list_trouble(&self) -> Option<(ListTrouble, u64)> {
         self.revocations.known_trouble()
     }
 
-    /// Who may no longer call, as the store has it now.
+    /// The list, as the store has it now.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -161,18 +172,28 @@ impl Manager {
             if value.len() > MAX_VALUE_BYTES {
                 return Err(no_room(order));
             }
-            Ok((is_changed, is_changed.then_some(value)))
+            Ok(((is_changed, list), is_changed.then_some(value)))
         };
-        let is_changed = loop {
+        let (is_changed, list) = loop {
             match self.rewrite(&Key::of_revocations(), until, asked, &change).await? {
-                Some((_, is_changed)) => break is_changed,
+                Some((_, stored)) => break stored,
                 None if self.now() >= until => return Err(CallError::Busy.into()),
                 None => {}
             }
         };
         let (target, revokes) = (&order.target, order.revokes);
         tracing::info!(%target, revokes, lasts_ms, by, reason, "an order for the revocation list stands");
-        Ok((self.refresh_revocations().await?, is_changed))
+        // The store need not be read for that. A later list may be in force by now.
+        if !list.leads_to(&current.revoked()) {
+            self.put_into_force(current, list);
+        }
+        Ok((current.revoked(), is_changed))
+    }
+
+    /// Whether the access file of this node has a principal of this name; `None` without a file.
+    pub(crate) fn has_principal(&self, name: &str) -> Option<bool> {
+        self.revocations.is_asked.get()?;
+        Some(self.revocations.current.get()?.load().by_name(name).is_some())
     }
 
     /// Nodes of an earlier version cannot read the list. The version of the seal tells builds of one version apart.
@@ -192,8 +213,8 @@ fn no_room(order: &AccessOrder) -> AdminError {
         Target::Certificate(_) => "certificate",
     };
     let detail = format!(
-        "finds no room: the revocation list may take up {MAX_VALUE_BYTES} bytes. Take what is revoked for good out of the \
-         access file, and end its entries in this list"
+        "finds no room: the revocation list may take up {MAX_VALUE_BYTES} bytes. Take principals and credentials that are \
+         revoked for good out of the access file, and end their entries in this list"
     );
     Invalid { field, detail }.into()
 }

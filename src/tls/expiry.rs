@@ -6,12 +6,17 @@ use std::{
 };
 
 use der::{
-    AnyRef, Decode as _, Reader as _, SliceReader, Tag, Tagged as _,
+    AnyRef, Decode as _, Reader as _, SliceReader, Tag, TagNumber, Tagged as _,
     asn1::{GeneralizedTime, UtcTime},
 };
 use rustls::pki_types::CertificateDer;
 
 use super::pem;
+
+/// The tag of the extensions in the signed part of a certificate.
+const EXTENSIONS: Tag = Tag::ContextSpecific { constructed: true, number: TagNumber::N3 };
+/// The object identifier 2.5.29.19.
+const BASIC_CONSTRAINTS: &[u8] = &[0x55, 0x1d, 0x13];
 
 /// A certificate that ends within this many seconds is reported: two weeks.
 const SOON: u64 = 14 * 24 * 3600;
@@ -127,6 +132,46 @@ pub fn signed_part(certificate: &[u8]) -> Option<&[u8]> {
     SliceReader::new(outer.value()).ok()?.tlv_bytes().ok()
 }
 
+/// Whether a certificate is that of an authority, as its basic constraints say (RFC 5280, section 4.2.1.9).
+#[must_use]
+pub fn is_authority(certificate: &[u8]) -> bool {
+    constrains_an_authority(certificate).unwrap_or(false)
+}
+
+fn constrains_an_authority(certificate: &[u8]) -> der::Result<bool> {
+    let outer = AnyRef::from_der(certificate)?;
+    let signed = AnyRef::decode(&mut SliceReader::new(outer.value())?)?;
+    let mut fields = SliceReader::new(signed.value())?;
+    while !fields.is_finished() {
+        let field = AnyRef::decode(&mut fields)?;
+        if field.tag() != EXTENSIONS {
+            continue;
+        }
+        let list = AnyRef::from_der(field.value())?;
+        let mut extensions = SliceReader::new(list.value())?;
+        while !extensions.is_finished() {
+            let extension = AnyRef::decode(&mut extensions)?;
+            let mut parts = SliceReader::new(extension.value())?;
+            if AnyRef::decode(&mut parts)?.value() != BASIC_CONSTRAINTS {
+                continue;
+            }
+            let mut value = AnyRef::decode(&mut parts)?;
+            if value.tag() == Tag::Boolean {
+                // Whether the extension is critical.
+                value = AnyRef::decode(&mut parts)?;
+            }
+            let constraints = AnyRef::from_der(value.value())?;
+            let mut constraints = SliceReader::new(constraints.value())?;
+            if constraints.is_finished() {
+                return Ok(false);
+            }
+            let first = AnyRef::decode(&mut constraints)?;
+            return Ok(first.tag() == Tag::Boolean && first.value() != [0]);
+        }
+    }
+    Ok(false)
+}
+
 /// When a certificate ends to be valid, in seconds since 1970; `None` if it is malformed.
 pub(super) fn not_after(certificate: &[u8]) -> Option<u64> {
     validity(certificate).map(|validity| validity.until)
@@ -183,6 +228,16 @@ mod tests {
         assert!(begin(far).is_some_and(|begin| begin < 4_949_223_124), "{:?}", begin(far));
         assert_eq!(not_after(b"0123456789"), None);
         assert_eq!(not_after(&[]), None);
+    }
+
+    #[test]
+    fn an_authority_is_known_by_its_basic_constraints() {
+        let of =
+            |pem: &str| is_authority(&CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM"));
+        // As `openssl x509 -ext basicConstraints` says.
+        assert!(of(include_str!("../../tests/certificates/named.pem")));
+        assert!(!of(include_str!("../../tests/certificates/leaf.pem")));
+        assert!(!is_authority(b"0123456789"));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use client::{Identity, Roots, TlsError, client, client_as, explain, fault, h
 #[cfg(feature = "server")]
 pub use client_chain::{Before, ClientChain};
 #[cfg(feature = "server")]
-pub use expiry::{Certificates, Expiry, NamedCertificates, signed_part};
+pub use expiry::{Certificates, Expiry, NamedCertificates, is_authority, signed_part};
 #[cfg(feature = "server")]
 pub use served::{Change, Served};
 #[cfg(feature = "server")]

@@ -1,4 +1,4 @@
-//! `tenure access revoke`, `unrevoke` and `list`: who may no longer call, by an order that all nodes follow.
+//! `tenure access revoke`, `unrevoke` and `list`: the revocation list, which all nodes follow.
 
 use std::{fmt::Write as _, path::PathBuf, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
 
 const HEADING: [&str; 6] = ["KIND", "REVOKED", "SINCE", "UNTIL", "BY", "REASON"];
 
-/// What is revoked.
+/// The principal or the credential.
 #[derive(Clone, Debug, Args)]
 #[group(required = true, multiple = false)]
 struct Target {
@@ -30,7 +30,7 @@ struct Target {
     /// File with the token or the JWT; only its digest is sent
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     leaked_token: Option<PathBuf>,
-    /// Exact URI or DNS name in client certificates, or sha256: and the digest of one certificate
+    /// Exact URI or DNS name in client certificates, or sha256: and the digest of the signed part of one certificate
     #[arg(long, value_name = "NAME")]
     certificate: Option<String>,
     /// PEM file with the client certificate; only its digest is sent
@@ -66,7 +66,7 @@ pub(super) struct UnrevokeArgs {
     reason: String,
 }
 
-/// List what is revoked.
+/// List the principals and credentials that are revoked.
 #[derive(Clone, Debug, Args)]
 pub(super) struct ListArgs {}
 
@@ -98,6 +98,10 @@ impl Target {
         let of_pem = |file: PathBuf| {
             let read = CertificateDer::from_pem_file(&file);
             let read = read.map_err(|error| unreadable(&file, error.to_string()))?;
+            if tls::is_authority(&read) {
+                let why = "is the certificate of an authority, which no client shows: name that of the client";
+                return Err(unreadable(&file, why.to_owned()));
+            }
             let signed = tls::signed_part(&read);
             let signed = signed
                 .ok_or_else(|| unreadable(&file, "has a malformed certificate".to_owned()))?;
@@ -139,13 +143,29 @@ impl ListArgs {
 async fn show(context: &Context, order: &AccessOrderBody) -> Result<Exit, Failure> {
     let all = context.client.order_access(order).await?;
     context.output.list("revocations", &all, &all.revoked, &HEADING, row)?;
-    if let Some(line) = unconfirmed(&all) {
-        talk(&line);
-    }
+    notes(order, &all).iter().for_each(|line| talk(line));
     Ok(Exit::Done)
 }
 
-/// Which nodes did not confirm the order.
+/// What the table does not show of the order.
+fn notes(order: &AccessOrderBody, all: &Revocations) -> Vec<String> {
+    let mut notes = Vec::new();
+    let revokes = order.action == AccessAction::Revoke;
+    if all.changed == Some(false) {
+        let nothing = if revokes { "it was revoked already" } else { "it was not revoked" };
+        notes.push(format!("nothing changed: {nothing}"));
+    }
+    if let Some(name) = order.principal.as_deref().filter(|_| revokes && all.in_file == Some(false))
+    {
+        notes.push(format!(
+            "the access file of the coordinator has no principal {name:?}: the order holds as soon as it has one"
+        ));
+    }
+    notes.extend(unconfirmed(all));
+    notes
+}
+
+/// The nodes that did not confirm the order.
 fn unconfirmed(all: &Revocations) -> Option<String> {
     let mut nodes = String::new();
     for url in &all.unconfirmed {
@@ -188,5 +208,29 @@ mod tests {
         assert_eq!(unconfirmed(&all), None);
         all.unconfirmed = vec!["http://b".into()];
         assert!(unconfirmed(&all).is_some_and(|line| line.contains("http://b")));
+    }
+
+    #[test]
+    fn an_order_without_effect_says_so() {
+        let order = |action| AccessOrderBody {
+            action,
+            principal: Some("x".into()),
+            token: None,
+            certificate: None,
+            for_ms: None,
+            reason: "r".into(),
+        };
+        let (revoke, unrevoke) = (order(AccessAction::Revoke), order(AccessAction::Unrevoke));
+        let said = |changed, in_file| Revocations {
+            changed: Some(changed),
+            in_file: Some(in_file),
+            ..Revocations::default()
+        };
+        assert_eq!(notes(&revoke, &said(true, true)), [""; 0]);
+        assert_eq!(notes(&unrevoke, &said(true, false)), [""; 0]);
+        assert_eq!(notes(&revoke, &said(false, true)), ["nothing changed: it was revoked already"]);
+        assert_eq!(notes(&unrevoke, &said(false, true)), ["nothing changed: it was not revoked"]);
+        let unknown = notes(&revoke, &said(true, false));
+        assert!(unknown.len() == 1 && unknown[0].contains("no principal \"x\""), "{unknown:?}");
     }
 }

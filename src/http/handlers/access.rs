@@ -1,8 +1,8 @@
-//! Who may no longer call: the revocation list, and the orders that change it.
+//! The revocation list, and the orders that change it.
 
 use std::time::Duration;
 
-use actix_web::{HttpRequest, HttpResponse, http::StatusCode, web};
+use actix_web::{HttpRequest, HttpResponse, body, http::StatusCode, web};
 use bytes::Bytes;
 use futures_util::future::join_all;
 
@@ -28,7 +28,7 @@ const CONFIRM: Duration = Duration::from_secs(2);
 /// How long a node waits between two looks for a list that its store does not show yet.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// List what is revoked.
+/// List the principals and credentials that are revoked.
 #[utoipa::path(get, operation_id = "list_revocations", path = "/v1/revocations", tag = "admin", responses(
     (status = 200, description = "The revocation list, as the store has it now", body = Revocations),
     (status = 400, description = "The query has a parameter, and none is accepted", body = Problem),
@@ -48,8 +48,8 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
 
 /// Revoke a principal, a token or a certificate, or end that.
 ///
-/// The order is durable and holds for all nodes, whatever their access files say. From then on, calls with what is revoked
-/// get 401, and waits and streams end. Leases are not ended: heartbeats are refused, so a lease ends with its ttl, and a
+/// The order is durable and holds for all nodes, whatever their access files say. From then on, calls by the
+/// principal, or with the credential, get 401, and waits and streams end. Leases are not ended: heartbeats are refused, so a lease ends with its ttl, and a
 /// session too.
 #[utoipa::path(post, operation_id = "order_access", path = "/v1/admin/access", tag = "admin", request_body = AccessOrderBody, responses(
     (status = 200, description = "The order is durable, and in force at this node. The list as it is then", body = Revocations),
@@ -76,21 +76,38 @@ pub async fn order(
         app.door.intends(&request).await?;
         let said = (body.reason.as_str(), by.as_str());
         let ordered = app.manager.order_access(&order, lasts, said, asked).await;
-        let (list, _) = ordered.map_err(|error| Problem::admin(&error, &app, None))?;
-        Ok(json(&request, StatusCode::OK, &shown(&list, app.manager.wall_ms())))
+        let (list, changed) = ordered.map_err(|error| Problem::admin(&error, &app, None))?;
+        let list = shown(&list, app.manager.wall_ms());
+        let in_file = body.principal.as_deref().and_then(|name| app.manager.has_principal(name));
+        let answer = Revocations { changed: Some(changed), in_file, ..list };
+        Ok(json(&request, StatusCode::OK, &answer))
     })
     .await;
     if stored.status() != StatusCode::OK || was_forwarded(&request) {
         return stored;
     }
-    match app.manager.revocations().await {
+    let answered = body::to_bytes(stored.into_body()).await.ok();
+    let answered = answered.and_then(|body| serde_json::from_slice::<Revocations>(&body).ok());
+    let Some(answered) = answered else {
+        return Problem::call(&CallError::Unexpected).respond(&request);
+    };
+    let answer = match app.manager.revocations().await {
         Ok(list) => {
             let unconfirmed = unconfirmed(&request, &app, bytes, list.changes).await;
-            let answer = Revocations { unconfirmed, ..shown(&list, app.manager.wall_ms()) };
-            json(&request, StatusCode::OK, &answer)
+            let Revocations { revoked, .. } = shown(&list, app.manager.wall_ms());
+            Revocations { revoked, unconfirmed, ..answered }
         }
-        Err(error) => Problem::call(&error).respond(&request),
-    }
+        // The order is durable. This node cannot read which list the others must have.
+        Err(_) => {
+            let living = app.manager.nodes().into_iter();
+            let living = living.filter(|view| !view.record.state.is_terminal());
+            Revocations {
+                unconfirmed: living.map(|view| view.record.url.into()).collect(),
+                ..answered
+            }
+        }
+    };
+    json(&request, StatusCode::OK, &answer)
 }
 
 /// Asks each other living node to put the list with so many changes into force, or a later one. Returns the URLs of the
@@ -127,7 +144,7 @@ async fn confirm(request: &HttpRequest, app: &App, changes: u64) -> HttpResponse
     }
 }
 
-/// What the body orders.
+/// The order in the body.
 fn order_of(body: &AccessOrderBody) -> Result<AccessOrder, Problem> {
     let AccessOrderBody { action, principal, token, certificate, .. } = body;
     let target = match (principal, token, certificate) {
@@ -168,7 +185,7 @@ fn lasts(body: &AccessOrderBody) -> Result<Option<Duration>, Problem> {
     Ok(Some(Duration::from_millis(for_ms)))
 }
 
-/// The list, without what is over.
+/// The list, without the entries that are over.
 fn shown(list: &Revoked, now_ms: u64) -> Revocations {
     let text = |text: &Option<Box<str>>| text.as_deref().map(str::to_owned);
     let entry = |entry: &Revocation| RevocationEntry {
@@ -181,5 +198,5 @@ fn shown(list: &Revoked, now_ms: u64) -> Revocations {
         until: entry.until_ms.map(rfc3339),
     };
     let stand = list.entries.iter().filter(|entry| !entry.is_over(now_ms));
-    Revocations { revoked: stand.map(entry).collect(), unconfirmed: Vec::new() }
+    Revocations { revoked: stand.map(entry).collect(), ..Revocations::default() }
 }

@@ -53,7 +53,7 @@ pub struct Checks {
 /// Why the files are no sound chain.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainFault {
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read {}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("{}:{line}: {why}", path.display())]
     Line { path: PathBuf, line: u64, why: String },

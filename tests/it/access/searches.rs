@@ -95,6 +95,6 @@ async fn a_forwarded_search_is_charged_where_it_is_made() {
         .problem(409, "none-available");
     owes_much(&post(&pair.b.url, "narrow", "/v1/acquire-any", any).await);
     // The node that forwards charged two calls, and its rate is ten.
-    let read = call_at(&pair.b.url, "narrow", "GET", "/v1/leases/k%2F1", &Value::Null).await;
+    let read = call_at(&pair.b.url, "narrow", "GET", "/v1/leases?limit=1", &Value::Null).await;
     assert_eq!(read.status, 200, "{}", read.text());
 }

@@ -65,9 +65,9 @@ fn rest() -> Vec<Call> {
         Call::plain(["list_revocations", "none"], "Nothing is revoked", Revocations::default()),
         Call::with(
             ["order_access", "unrevoke"],
-            "Let a principal call again; nothing else is revoked",
+            "Let a principal call again, which was not revoked: nothing changes",
             json!({ "action": "unrevoke", "principal": "ci-runner", "reason": "its token was replaced" }),
-            Revocations::default(),
+            Revocations { changed: Some(false), ..Revocations::default() },
         ),
         Call::with(
             ["fence_skip", "skip"],

@@ -68,6 +68,13 @@ fn revocations(facts: &Facts) -> Option<Attention> {
             let entry = of_node("revocations-went-back", CRITICAL, says.to_owned());
             Attention { help: Some(help.to_owned()), ..entry }
         }
+        ListTrouble::NearlyFull => {
+            let says = "the revocation list has room for few more entries, and then takes no order";
+            let help = "take the principals and credentials out of the access file, and end their entries: tenure access \
+                        unrevoke";
+            let entry = of_node("revocations-nearly-full", WARNING, says.to_owned());
+            Attention { help: Some(help.to_owned()), ..entry }
+        }
     };
     Some(facts.since_ms(*since_ms, entry))
 }

@@ -368,14 +368,16 @@ fn a_file_that_is_not_in_force_is_told_of_with_its_first_fault() {
 }
 
 #[test]
-fn a_revocation_list_that_is_not_that_of_the_store_is_told_of() {
+fn a_revocation_list_that_is_not_that_of_the_store_or_nearly_full_is_told_of() {
     let since = WALL_MS - 7_000;
     let unread = ListTrouble::Unread("no JSON".into());
-    for (trouble, kind) in
-        [(unread, "revocations-unread"), (ListTrouble::WentBack, "revocations-went-back")]
-    {
+    for (trouble, kind, severity) in [
+        (unread, "revocations-unread", "critical"),
+        (ListTrouble::WentBack, "revocations-went-back", "critical"),
+        (ListTrouble::NearlyFull, "revocations-nearly-full", "warning"),
+    ] {
         let one = only(&Facts { list_trouble: Some((trouble, since)), ..quiet() });
-        assert_eq!((&*one.kind, &*one.severity, one.for_ms), (kind, "critical", Some(7_000)));
+        assert_eq!((&*one.kind, &*one.severity, one.for_ms), (kind, severity, Some(7_000)));
     }
 }
 
