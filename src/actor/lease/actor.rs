@@ -93,11 +93,21 @@ impl LeaseActor {
     pub(super) fn key(&self) -> &Key {
         self.exit_notice.key()
     }
+
+    /// What is known of the lease goes. A write in flight may land later; a panic may have lost sight of one.
+    pub(super) fn leave_write(&self) {
+        let writes = self.lease.as_ref().is_some_and(|lease| lease.is_writing());
+        if writes || std::thread::panicking() {
+            self.coordinator.registry.unsettle(self.key());
+        }
+    }
 }
 
 /// Also runs for an actor that panicked, which never reaches `stopped`.
 impl Drop for LeaseActor {
     fn drop(&mut self) {
+        // Before the exit notice: the successor reads the store later.
+        self.leave_write();
         if self.started {
             self.coordinator.metrics.lease_actors.decrement(1.0);
         }

@@ -75,6 +75,7 @@ impl LeaseActor {
 
     /// Drops what is known and reads it again. Waiting callers find their reply channel closed, and ask again.
     pub(super) fn reload(&mut self, ctx: &mut LeaseContext) {
+        self.leave_write();
         self.lease = None;
         self.permit = None;
         self.traces = None;

@@ -163,6 +163,7 @@ impl LeaseActor {
         }
         let (label, settled) = match outcome {
             WriteOutcome::Committed(revision) => {
+                self.coordinator.registry.settle(self.key());
                 (CasOutcome::Committed, Settled::Committed(revision))
             }
             WriteOutcome::Conflict(found) => {

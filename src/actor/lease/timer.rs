@@ -33,7 +33,9 @@ impl LeaseActor {
         let Some(armed) = self.timer.take() else { return };
         let now = self.coordinator.now();
         let Some(lease) = &self.lease else { return };
-        if lease.is_idle() && now >= armed {
+        // Until an earlier actor's write cannot land any more, somebody must hear of it.
+        let stays = || self.coordinator.registry.is_unsettled(self.key().as_str());
+        if lease.is_idle() && now >= armed && !stays() {
             self.retire(ctx);
         } else if now >= lease.next_wake() {
             self.tick(ctx);

@@ -28,7 +28,7 @@ pub enum Mail {
     Fenced(FenceReport),
     /// The tombstone of a session is durable.
     SessionOver(SessionOver),
-    /// Another node changed the key, or may have changed it.
+    /// Another node, or an earlier actor of the key, changed the key, or may have changed it.
     Stale(Elsewhere),
     /// The store may have gone backwards: start again from what it holds.
     Reload,

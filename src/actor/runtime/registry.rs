@@ -74,6 +74,9 @@ pub struct Registry {
     /// Keys that an earlier process left held, and whose records were not read since. The promises for such a key end
     /// with the grace that began when the store's lock was taken.
     unseen: DashMap<Key, ()>,
+    /// Keys whose actor died, or began anew, and may have left a write: it may land after the store was read again. The next
+    /// write that is durable keeps it from landing.
+    unsettled: DashMap<Key, ()>,
     /// Where heartbeats that change nothing are answered, without the key's actor.
     pub cells: Cells,
     arbiters: Arc<Arbiters>,
@@ -97,11 +100,13 @@ impl Registry {
         deaths: UnboundedSender<Death>,
         start_actor: StartActor,
     ) -> Self {
-        let (slots, unseen, incarnations) = (dash_map(), dash_map(), AtomicU64::new(0));
+        let (slots, incarnations) = (dash_map(), AtomicU64::new(0));
+        let (unseen, unsettled) = (dash_map(), dash_map());
         let (unheard, cells) = (Inbox::default(), Cells::default());
         Self {
             slots,
             unseen,
+            unsettled,
             cells,
             arbiters,
             incarnations,
@@ -259,6 +264,21 @@ impl Registry {
     /// Whether an earlier process left the key held, and its record was not read since.
     pub(in crate::actor) fn is_unseen(&self, key: &str) -> bool {
         self.unseen.contains_key(key)
+    }
+
+    /// An actor of the key may have left a write that lands later.
+    pub(in crate::actor) fn unsettle(&self, key: &Key) {
+        self.unsettled.insert(key.clone(), ());
+    }
+
+    /// No write that an earlier actor of the key left can land any more.
+    pub(in crate::actor) fn settle(&self, key: &Key) {
+        self.unsettled.remove(key);
+    }
+
+    /// Whether an earlier actor of the key may have left a write that lands later.
+    pub(in crate::actor) fn is_unsettled(&self, key: &str) -> bool {
+        self.unsettled.contains_key(key)
     }
 
     /// Removes a retiring actor. A later lookup of the key starts another one.

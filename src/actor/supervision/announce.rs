@@ -71,10 +71,11 @@ fn quotas(coordinator: &Coordinator, committed: &Committed, _: bool) {
     coordinator.quotas.heard(&committed.key, &committed.change);
 }
 
-/// The key's own actor knows the changes that it wrote.
+/// The key's own actor knows the changes that it wrote, but not one that an earlier actor left.
 fn lease_actors(coordinator: &Coordinator, committed: &Committed, own: bool) {
-    if !own {
-        coordinator.registry.tell(committed.key.as_str(), || Mail::Stale(of(&committed.change)));
+    let (registry, key) = (&coordinator.registry, committed.key.as_str());
+    if !own || registry.is_unsettled(key) {
+        registry.tell(key, || Mail::Stale(of(&committed.change)));
     }
 }
 

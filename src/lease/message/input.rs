@@ -23,11 +23,11 @@ pub enum Input<C> {
     Fenced(FenceReport),
     /// The tombstone of a session is known to be durable.
     SessionOver(SessionOver),
-    /// Another node changed the key, or may have changed it.
+    /// Another node, or an earlier actor of the key, changed the key, or may have changed it.
     Stale(Elsewhere),
 }
 
-/// A change that another node made.
+/// A change that another node made, or an earlier actor of the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elsewhere {
     /// This one.

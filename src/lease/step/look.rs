@@ -105,7 +105,7 @@ impl<C: Caller> Lease<C> {
         }
     }
 
-    /// Another node changed the key, or may have.
+    /// Another node, or an earlier actor of the key, changed the key, or may have.
     pub(super) fn stale(&mut self, change: Elsewhere, env: &mut Env<'_>, out: &mut Effects<C>) {
         let own = self.record.state != KeyState::Free && self.record.node == env.context.node;
         let seq = match change {

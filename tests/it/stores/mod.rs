@@ -16,6 +16,7 @@ mod late;
 mod left;
 mod meddled;
 mod nats;
+mod orphaned;
 mod pages;
 mod reorder;
 mod settle;
