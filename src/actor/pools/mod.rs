@@ -137,6 +137,7 @@ impl Pools {
         let (owner, announced) = (owner.clone(), Arc::new(announced));
         let joined = Joined { owner, weight, capacity, node, draining, returns, announced };
         state.join(digest, name, joined);
+        state.changes(digest);
         drop(state);
         self.in_use.store(true, Ordering::Release);
         self.work.notify_one();
@@ -148,6 +149,7 @@ impl Pools {
         if let Some(member) = state.member(digest).cloned() {
             let name = state.joined[&digest].clone();
             state.join(digest, &name, Joined { announced: announced.clone().into(), ..member });
+            state.changes(digest);
             drop(state);
             self.work.notify_one();
         }

@@ -6,6 +6,7 @@ use super::{
     Pools,
     fact::{Fact, owner_in},
     pool::{Name, Pool},
+    state::Meanwhile,
 };
 use crate::{
     clock::HashSet,
@@ -21,12 +22,12 @@ impl Pools {
     /// A search for every session that is alive begins.
     pub(in crate::actor) fn begin_search(&self) {
         let mut state = self.state();
-        (state.searched, state.ended) = (true, Some(HashSet::default()));
+        (state.searched, state.meanwhile) = (true, Some(Meanwhile::default()));
     }
 
     pub(in crate::actor) fn fail_search(&self) {
         let mut state = self.state();
-        (state.searched, state.ended) = (false, None);
+        (state.searched, state.meanwhile) = (false, None);
     }
 
     /// The search found these sessions. Those that were added meanwhile have this home node, or are still to be read.
@@ -36,14 +37,15 @@ impl Pools {
         is_here: impl Fn(Nonce) -> bool,
     ) {
         let mut state = self.state();
-        state.ended = None;
+        state.meanwhile = None;
         let mut living: HashSet<Nonce> = found.into_iter().collect();
         living.extend(state.joined.keys().filter(|digest| is_here(**digest)));
         state.keep_only(&living);
     }
 
-    /// Notes the record of a living session. Returns whether the session did not end meanwhile. `returns`: its token, if
-    /// the members of its pool come back to their keys.
+    /// Notes the record of a living session, unless this node learnt of a change of the session since the read began: the
+    /// record may be older. Returns whether the session did not end meanwhile. `returns`: its token, if the members of its
+    /// pool come back to their keys.
     pub(in crate::actor) fn read(
         &self,
         digest: Nonce,
@@ -51,8 +53,10 @@ impl Pools {
         returns: Option<Token>,
     ) -> bool {
         let mut state = self.state();
-        if state.ended.as_ref().is_some_and(|ended| ended.contains(&digest)) {
-            return false;
+        if let Some(Meanwhile { ended, changed }) = &state.meanwhile
+            && (ended.contains(&digest) || changed.contains(&digest))
+        {
+            return !ended.contains(&digest);
         }
         state.read(digest, record, returns);
         if state.joined.contains_key(&digest) {
@@ -67,7 +71,7 @@ impl Pools {
         if state.joins.is_empty() {
             return None;
         }
-        state.ended = Some(HashSet::default());
+        state.meanwhile = Some(Meanwhile::default());
         Some(std::mem::take(&mut state.joins))
     }
 
@@ -78,7 +82,7 @@ impl Pools {
 
     /// The records of the sessions that were taken have been read.
     pub(in crate::actor) fn end_joins(&self) {
-        self.state().ended = None;
+        self.state().meanwhile = None;
     }
 
     /// The names of the pools that a session joined.
@@ -152,5 +156,62 @@ impl Pools {
         {
             pool.learn(key, fact, owner_in(record), now);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lease::{Announced, Behavior, ChangeKind, Labels, Owner, SessionSpec, Tenure};
+
+    fn labelled(zone: &str) -> Announced {
+        let labels = Labels::from([("zone".into(), zone.into())]);
+        Announced { labels, ..Announced::default() }
+    }
+
+    /// A record that was read before a change of its session, and that comes after it, undoes nothing.
+    #[test]
+    fn a_record_that_comes_late_does_not_undo_what_a_session_said_meanwhile() {
+        let (pools, session) = (Pools::default(), Nonce(1));
+        let owner = Owner::new("w").expect("an owner");
+        let spec = SessionSpec {
+            behavior: Behavior::Release,
+            lock_delay_ms: None,
+            pool: Some("p".into()),
+            weight: 1,
+            capacity: None,
+            checks: Vec::new(),
+        };
+        let record = Record {
+            tenure: Some(Tenure {
+                grant_nonce: Nonce(2),
+                owner: owner.clone(),
+                token: Token(1),
+                ttl_ms: 5_000,
+                acquired_at_ms: 0,
+                session_ref: None,
+            }),
+            value: labelled("a").to_value(),
+            spec: Some(Box::new(spec.clone())),
+            ..Record::absent()
+        };
+        let says = |zone| pools.announced(session) == Some(labelled(zone));
+        let drains = || pools.state().member(session).is_some_and(|joined| joined.draining);
+
+        pools.joined(session, &owner, &spec, (Nonce(0), None), labelled("a"));
+        pools.begin_search();
+        pools.announces(session, &labelled("b"));
+        assert!(pools.read(session, &record, None) && says("b"));
+        pools.end_search([session], |_| true);
+
+        pools.heard_of_session(Nonce(3), ChangeKind::Granted, false);
+        assert!(pools.begin_joins().is_some());
+        pools.heard_of_session(session, ChangeKind::HandoverRequested, false);
+        assert!(pools.read(session, &record, None) && drains());
+        pools.end_joins();
+
+        // The record is read again, and counts.
+        assert_eq!(pools.begin_joins(), Some(HashSet::from_iter([session])));
+        assert!(pools.read(session, &record, None) && says("a") && !drains());
     }
 }

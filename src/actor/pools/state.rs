@@ -16,6 +16,15 @@ use crate::{
 /// tenure is over. It is stored at the end of a tenure.
 pub type StoredAt = (Token, bool);
 
+/// Sessions whose records may have been read before something that this node knows by now.
+#[derive(Default)]
+pub struct Meanwhile {
+    /// They ended.
+    pub ended: HashSet<Nonce>,
+    /// They changed: what is known of them is newer than what is read.
+    pub changed: HashSet<Nonce>,
+}
+
 #[derive(Default)]
 pub struct PoolsState {
     /// The rules as they apply.
@@ -25,8 +34,8 @@ pub struct PoolsState {
     pub joined: HashMap<Nonce, Name>,
     /// Sessions of other nodes whose records must still be read.
     pub joins: HashSet<Nonce>,
-    /// Sessions that ended while records of sessions are being read; otherwise `None`.
-    pub ended: Option<HashSet<Nonce>>,
+    /// What this node learns of sessions while records of sessions are being read; otherwise `None`.
+    pub meanwhile: Option<Meanwhile>,
     /// Sessions that a newer one of their owner replaced, and that were not told yet.
     pub replaced: HashSet<Nonce>,
     /// What operators ordered for each pool, as far as it was read, and when it was stored.
@@ -56,9 +65,15 @@ impl PoolsState {
         self.joined.insert(digest, name);
     }
 
+    /// This node knows of a change of a session. A record that is being read may be older. Returns whether one is.
+    pub fn changes(&mut self, digest: Nonce) -> bool {
+        let meanwhile = self.meanwhile.as_mut();
+        meanwhile.map(|Meanwhile { changed, .. }| changed.insert(digest)).is_some()
+    }
+
     pub fn leave(&mut self, digest: Nonce) {
         self.joins.remove(&digest);
-        if let Some(ended) = &mut self.ended {
+        if let Some(Meanwhile { ended, .. }) = &mut self.meanwhile {
             ended.insert(digest);
         }
         if let Some(name) = self.joined.remove(&digest)
@@ -94,6 +109,10 @@ impl PoolsState {
             let joined = Joined { draining: true, ..member.clone() };
             let replaced = pool.join(digest, joined);
             self.replaced.extend(replaced);
+            if self.changes(digest) {
+                // What else the record says is read after this.
+                self.joins.insert(digest);
+            }
         } else {
             self.joins.insert(digest);
         }
