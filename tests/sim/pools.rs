@@ -42,6 +42,8 @@ struct Tenure<'a> {
 struct Grant<'a> {
     at: u64,
     before: Option<Tenure<'a>>,
+    /// When the key was last granted after its holder had been asked for it.
+    passed_on: Option<u64>,
 }
 
 struct Pool<'a> {
@@ -52,6 +54,8 @@ struct Pool<'a> {
     unsure: BTreeSet<&'a str>,
     tenures: BTreeMap<&'a str, Tenure<'a>>,
     grants: BTreeMap<(&'a str, u64), Grant<'a>>,
+    /// When each key was last granted after its holder had been asked for it.
+    passed_on: BTreeMap<&'a str, u64>,
     /// What fair calls were granted.
     shared: BTreeSet<(&'a str, u64)>,
     breaches: Vec<Breach>,
@@ -70,6 +74,7 @@ pub fn check(lines: &[Line], world: &World) -> Vec<Breach> {
         unsure: BTreeSet::new(),
         tenures: BTreeMap::new(),
         grants: BTreeMap::new(),
+        passed_on: BTreeMap::new(),
         shared: shared.collect(),
         breaches: Vec::new(),
     };
@@ -131,11 +136,15 @@ impl<'a> Pool<'a> {
                 let (was_asked, is_over) = (false, false);
                 let tenure = Tenure { token, owner, session, was_asked, is_over };
                 let before = self.tenures.insert(key, tenure);
+                if before.as_ref().is_some_and(|before| before.was_asked) {
+                    self.passed_on.insert(key, at);
+                }
                 if before.as_ref().is_some_and(|before| before.token == token) {
                     // It was revived.
                     return;
                 }
-                self.grants.insert((key, token), Grant { at, before });
+                let passed_on = self.passed_on.get(key).copied();
+                self.grants.insert((key, token), Grant { at, before, passed_on });
                 self.guarded((key, token), session, at);
             }
             "handover-requested" => {
@@ -265,7 +274,9 @@ impl<'a> Pool<'a> {
             let text = format!("{key} was granted to {session}, which is not ready");
             self.breach("ready", text);
         }
-        let Some(Grant { at, before }) = self.grants.get(&grant).cloned() else { return };
+        let Some(Grant { at, before, passed_on }) = self.grants.get(&grant).cloned() else {
+            return;
+        };
         let Some(owner) = self.members.get(session).map(|member| member.owner) else { return };
         let told =
             |why: &str| format!("{key} was granted to {session} of {owner} at {at} ns {why}");
@@ -277,8 +288,10 @@ impl<'a> Pool<'a> {
         if self.stood(since, at, |it| it.cordoned.contains_key(owner)) {
             self.breach("cordon", told("which is cordoned"));
         }
-        let passed_on = before.was_asked || self.prepares(key, since, at);
-        if !passed_on && self.stood(since, at, |it| it.frozen.is_some()) {
+        // A call that waits for a key whose holder was asked may be granted it after another one that waited too.
+        let is_passed_on = passed_on.is_some_and(|at| since <= at + UNHEARD);
+        let is_passed_on = is_passed_on || self.prepares(key, since, at);
+        if !is_passed_on && self.stood(since, at, |it| it.frozen.is_some()) {
             let text = format!("in a frozen pool, after {}", before.owner);
             self.breach("freeze", told(&text));
         }
