@@ -12,7 +12,7 @@ use super::{
     ask::{Ask, Got},
     history::{Event, Op},
     memories,
-    plain::{a_key, release},
+    plain::{a_key, min_hold, release},
     plan::Standing,
     run,
     time::{self, MS, now},
@@ -160,6 +160,8 @@ pub async fn probe(probes: &[Rc<Worker>], bound_ms: u64) -> Vec<String> {
                 let one = AcquireOne {
                     wait_ms,
                     mark: Some(mark),
+                    // A worker may still wait for the key, and every grant of such a key has a minimum hold.
+                    min_hold_ms: min_hold(key),
                     ..AcquireOne::new(key.clone(), me.owner.clone(), 30_000)
                 };
                 let answer = me.call(Op::Acquire, key.as_str(), &Ask::Acquire(one)).await;

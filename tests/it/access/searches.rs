@@ -1,4 +1,5 @@
-//! A search is charged while it looks: whether or not it finds a key, whoever hangs up, and at whichever node it is made.
+//! A search is charged while it looks: whether or not it finds a key, also when its caller hangs up, and at the node that
+//! makes it.
 
 use std::time::Duration;
 
@@ -18,22 +19,23 @@ use crate::{
 
 const KEYS: usize = 3_000;
 
-/// A principal with a rate, and another one without.
-fn principals() -> [String; 2] {
+/// A principal with so many calls per second, and another one without a limit. A search of all keys costs 30 calls: the
+/// lower the rate, the longer it is owed, however slow the machine is.
+fn principals(rate: u32) -> [String; 2] {
     let narrow = principal("narrow", &all_of("k/"));
-    [format!("{narrow}limit = {{ rate = 10 }}\n"), principal("mate", &all_of(""))]
+    [format!("{narrow}limit = {{ rate = {rate} }}\n"), principal("mate", &all_of(""))]
 }
 
-/// Requires that a call is refused until at least a second of calls is paid.
-fn owes_much(refused: &Reply) {
-    let pause = refused.problem(429, "rate-limited")["retry_after_ms"].as_u64();
-    assert!(pause.is_some_and(|pause| pause >= 1_000), "{pause:?}");
+/// Whether a call is refused until at least a second of calls is paid.
+fn owes_much(reply: &Reply) -> bool {
+    reply.status == 429
+        && reply.problem(429, "rate-limited")["retry_after_ms"].as_u64() >= Some(1_000)
 }
 
 /// Who acquires any key under a prefix pays for all keys that were looked at, also when it is granted one.
 #[tokio::test]
 async fn a_search_for_candidates_is_charged_whether_or_not_it_finds_one() {
-    let guarded = Guarded::start(&principals(), &[]);
+    let guarded = Guarded::start(&principals(3), &[]);
     hold_all(&guarded, "mate", "k/", 3_000).await;
     let any = json!({ "prefix": "k/", "owner": "narrow", "ttl_ms": 60_000 });
     for status in [409, 200] {
@@ -47,8 +49,7 @@ async fn a_search_for_candidates_is_charged_whether_or_not_it_finds_one() {
         .await;
         assert_eq!(reply.status, status, "{}", reply.text());
         let refused = guarded.post("narrow", "/v1/acquire-any", &any).await;
-        let pause = refused.problem(429, "rate-limited")["retry_after_ms"].as_u64();
-        assert!(pause.is_some_and(|pause| pause >= 1_000), "{status}: {pause:?}");
+        assert!(owes_much(&refused), "{status}: {}", refused.text());
         let one = json!({ "key": "k/one-more", "owner": "mate", "ttl_ms": 60_000 });
         let one = guarded.post("mate", "/v1/acquire", &one).await;
         if one.status == 200 {
@@ -60,7 +61,7 @@ async fn a_search_for_candidates_is_charged_whether_or_not_it_finds_one() {
 
 #[tokio::test]
 async fn a_caller_that_hangs_up_has_paid() {
-    let guarded = Guarded::start(&principals(), &[]);
+    let guarded = Guarded::start(&principals(1), &[]);
     hold_all(&guarded, "mate", "k/", KEYS).await;
     let any = json!({ "prefix": "k/", "owner": "narrow", "ttl_ms": 60_000, "wait_ms": 60_000 });
     let mut connection = Connection::open(guarded.server.addr).await;
@@ -68,7 +69,8 @@ async fn a_caller_that_hangs_up_has_paid() {
     let waits = tokio::time::timeout(Duration::from_millis(700), waits).await;
     assert!(waits.is_err(), "no key is free");
     drop(connection);
-    owes_much(&guarded.get("narrow", "/v1/leases?limit=1").await);
+    let refused = guarded.get("narrow", "/v1/leases?limit=1").await;
+    assert!(owes_much(&refused), "{}", refused.text());
 }
 
 /// A session makes its home node serve the call. The other node forwards it, and has only that to charge.
@@ -76,7 +78,7 @@ async fn a_caller_that_hangs_up_has_paid() {
 async fn a_forwarded_search_is_charged_where_it_is_made() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("access");
-    write(&file, &principals());
+    write(&file, &principals(3));
     let sets = [format!("auth.file={}", file.display())];
     let pair = Pair::nats_with(&sets, &sets, "mate", &[]).await;
     let post = async |url: &str, token: &str, path: &str, body: Value| {
@@ -90,11 +92,12 @@ async fn a_forwarded_search_is_charged_where_it_is_made() {
         post(&pair.a.url, "mate", "/v1/acquire-any", all).await.ok();
     }
     let any = json!({ "prefix": "k/", "owner": "narrow", "session": session["id"] });
-    post(&pair.b.url, "narrow", "/v1/acquire-any", any.clone())
-        .await
-        .problem(409, "none-available");
-    owes_much(&post(&pair.b.url, "narrow", "/v1/acquire-any", any).await);
-    // The node that forwards charged two calls, and its rate is ten.
+    // On a slow machine a node may lapse, and a search may be paid before the next call.
+    eventually("a search is owed", async || {
+        owes_much(&post(&pair.b.url, "narrow", "/v1/acquire-any", any.clone()).await)
+    })
+    .await;
+    // The node that forwards charges the calls alone.
     let read = call_at(&pair.b.url, "narrow", "GET", "/v1/leases?limit=1", &Value::Null).await;
-    assert_eq!(read.status, 200, "{}", read.text());
+    assert!(!owes_much(&read), "{}", read.text());
 }
