@@ -15,8 +15,16 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{broken::Broken, current::Current, principals::Access};
-use crate::settings::Faults;
+use super::{
+    broken::Broken,
+    current::Current,
+    principals::Access,
+    way::{self, Step},
+};
+use crate::settings::{Fault, Faults, Origin};
+
+/// After so many looks in a row, each of which found other files than the look before, the files are said to be at fault.
+const MOST_RESTLESS: u32 = 10;
 
 /// The access file, and the principals in force.
 pub struct Followed {
@@ -32,7 +40,7 @@ pub enum Look {
     Nothing,
     /// They changed, and are in force.
     Applied,
-    /// They changed and have faults. What was in force stays.
+    /// They changed and have faults, or change again and again. What was in force stays.
     Refused(Faults),
 }
 
@@ -43,10 +51,13 @@ struct Seen {
     is_read: bool,
     /// What was read is in force.
     is_in_force: bool,
+    /// The number of looks in a row that found other files than the look before.
+    restless: u32,
 }
 
-/// What tells a file, and the directory that it is in, from what was there before; `None` if there is none.
-type Stamp = (Option<[i64; 6]>, Option<[i64; 2]>);
+/// What tells a file, and the directories and links on the way to it, from what was there before; `None` if there is no
+/// file.
+type Stamp = (Option<[i64; 6]>, Option<Vec<[u32; 2]>>);
 
 impl Followed {
     /// Reads the file.
@@ -55,7 +66,7 @@ impl Followed {
     /// All its faults, each with its line.
     pub fn open(path: &Path, now_ms: u64) -> Result<Self, Faults> {
         let (stamps, access) = read(path, &[], now_ms);
-        let seen = Seen { stamps, is_read: true, is_in_force: true };
+        let seen = Seen { stamps, is_read: true, is_in_force: true, restless: 0 };
         let current = Arc::new(Current::new(access?));
         Ok(Self { path: path.to_owned(), current, seen: Mutex::new(seen) })
     }
@@ -72,7 +83,11 @@ impl Followed {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let now: Vec<_> = seen.stamps.iter().map(|(path, _)| stamped(path)).collect();
         if now != seen.stamps {
-            *seen = Seen { stamps: now, is_read: false, is_in_force: false };
+            let restless = seen.restless.saturating_add(1);
+            *seen = Seen { stamps: now, is_read: false, is_in_force: false, restless };
+            if restless == MOST_RESTLESS {
+                return Look::Refused(self.never_rests());
+            }
             if !Broken::HalfAFileIsRead.is_active() {
                 return Look::Nothing;
             }
@@ -103,9 +118,17 @@ impl Followed {
             seen.stamps.iter().skip(1).map(|(path, _)| path.clone()).collect();
         let (stamps, access) = read(&self.path, &named, now_ms);
         let (is_read, is_in_force) = (true, access.is_ok());
-        *seen = Seen { stamps, is_read, is_in_force };
+        *seen = Seen { stamps, is_read, is_in_force, restless: 0 };
         self.current.replace(access?);
         Ok(())
+    }
+
+    fn never_rests(&self) -> Faults {
+        let problem = format!(
+            "it, or a file of keys that it names, was another one at each of {MOST_RESTLESS} looks in a row, so it was              not read: write another file, and rename that into its place"
+        );
+        let origin = Origin::File { path: Arc::new(self.path.clone()), line: None };
+        Faults(vec![Fault { origin, key: None, problem }])
     }
 }
 
@@ -136,11 +159,9 @@ fn stamped(path: &Path) -> (PathBuf, Stamp) {
         let [dev, ino, len] = numbers;
         [dev, ino, len, found.mtime_nsec(), found.ctime(), found.ctime_nsec()]
     });
-    // A user that may write the directory may replace the file.
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let directory = fs::metadata(directory.unwrap_or(Path::new("."))).ok();
-    let directory = directory.map(|found| [i64::from(found.mode()), i64::from(found.uid())]);
-    (path.to_owned(), (file, directory))
+    let way = way::to(path).ok();
+    let rights = way.map(|steps| steps.iter().map(Step::rights).collect());
+    (path.to_owned(), (file, rights))
 }
 
 #[cfg(test)]
@@ -226,12 +247,32 @@ mod tests {
         let path = put(&dir, &all.concat());
         let followed = Followed::open(&path, 0).expect("a file");
         // Each part is a file without a fault.
-        for written in 1..=50 {
+        for written in 42..=50 {
             fs::write(&path, all[..written].concat()).expect("written");
             assert_eq!(followed.follow(0), Look::Nothing, "{written}");
             assert!(has(&followed, "p49"), "{written}");
         }
         assert_eq!((followed.follow(0), has(&followed, "p49")), (Look::Applied, true));
+    }
+
+    #[test]
+    fn a_file_that_never_rests_is_told_of_once_and_read_when_it_rests() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = put(&dir, &principal("first"));
+        let followed = Followed::open(&path, 0).expect("a file");
+        let looks: Vec<Look> = (0..30)
+            .map(|at| {
+                put(&dir, &principal(&format!("p{at}")));
+                followed.follow(0)
+            })
+            .collect();
+        let told: Vec<_> = (0..30).filter(|at| looks[*at] != Look::Nothing).collect();
+        assert_eq!(told, [MOST_RESTLESS as usize - 1]);
+        assert!(matches!(&looks[told[0]], Look::Refused(_)));
+        assert!(has(&followed, "first"));
+        assert_eq!((followed.follow(0), has(&followed, "p29")), (Look::Applied, true));
+        put(&dir, &principal("last"));
+        assert_eq!((followed.follow(0), followed.follow(0)), (Look::Nothing, Look::Applied));
     }
 
     /// As Kubernetes changes a mounted secret: `..data` is renamed to name another directory.

@@ -42,6 +42,7 @@ mod tests_faults;
 mod token;
 mod verb;
 mod warnings;
+mod way;
 
 pub use allowance::{Allowance, Unlimited};
 pub use broken::Broken;

@@ -2,15 +2,15 @@
 
 use std::{fs::File, io::Read as _, os::unix::fs::MetadataExt as _, path::Path, sync::Arc};
 
-use crate::settings::{Fault, Origin};
+use crate::{
+    access::way::{self, OTHERS_WRITE, Step},
+    settings::{Fault, Origin},
+};
 
 /// The largest file, in bytes: some ten thousand principals.
 const MAX_BYTES: u64 = 16 << 20;
-/// The mode's bits for those who may change the file besides its owner, and for those who may read it.
-const OTHERS_WRITE: u32 = 0o022;
+/// The bits of a mode for the users who may read the file beside its owner.
 const OTHERS_READ: u32 = 0o044;
-/// The bit of a directory in which nobody may replace the files of others.
-const STICKY: u32 = 0o1000;
 
 /// The content of the file, and what to look at.
 pub(super) fn read(path: &Path) -> Result<(String, Option<String>), Fault> {
@@ -54,30 +54,14 @@ pub(super) fn guarded(path: &Path, most: u64) -> Result<(String, u32), String> {
              tenure runs as"
         ));
     }
-    replaceable(path).map_err(unreadable)?.map_or(Ok(()), Err)?;
+    let way = way::to(path).map_err(unreadable)?;
+    way.iter().find_map(Step::replaceable).map_or(Ok(()), Err)?;
     let mut content = String::new();
     (&file).take(most + 1).read_to_string(&mut content).map_err(unreadable)?;
     if content.len() as u64 > most {
         return Err(format!("is longer than {most} bytes"));
     }
     Ok((content, mode))
-}
-
-/// Why others could put another file in the place of this one, if they could. A sticky directory keeps them from it.
-fn replaceable(path: &Path) -> std::io::Result<Option<String>> {
-    // The path may lead to the file by a link, which could be replaced as well.
-    for path in [std::path::absolute(path)?, path.canonicalize()?] {
-        let Some(directory) = path.parent() else { continue };
-        let mode = directory.metadata()?.mode();
-        if mode & OTHERS_WRITE != 0 && mode & STICKY == 0 {
-            return Ok(Some(format!(
-                "is in a directory of mode {:04o}, so others than its owner could replace it: chmod go-w {}",
-                mode & 0o7777,
-                directory.display()
-            )));
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]
