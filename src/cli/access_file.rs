@@ -1,17 +1,15 @@
 //! The access file of a coordinator: read at the start, and followed while it runs.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc};
 
+use super::follower::{Changing, Follower};
 use crate::{
     access::{Access, Current, Followed, Look},
     clock::{Clock, SystemClock},
     manager::Manager,
     settings::{Faults, Settings},
-    telemetry::FileKind,
+    telemetry::{FileKind, Files},
 };
-
-/// How often the files are looked at. A change is in force after two looks.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// The access file, and the files of keys that it names.
 #[derive(Clone)]
@@ -41,43 +39,57 @@ impl AccessFile {
     }
 
     /// Puts the limits of the principals into force, and follows the files from then on.
-    pub(super) fn start(&self, manager: &Arc<Manager>) {
-        self.show(manager);
-        actix::spawn(self.clone().follow(manager.clone()));
+    pub(super) fn start(&self, manager: &Arc<Manager>) -> Follower {
+        let files = AccessFiles { file: self.clone(), manager: manager.clone() };
+        files.show();
+        Follower::start(files)
+    }
+}
+
+/// The files of a coordinator that runs.
+#[derive(Clone)]
+struct AccessFiles {
+    file: AccessFile,
+    manager: Arc<Manager>,
+}
+
+impl Changing for AccessFiles {
+    const KIND: FileKind = FileKind::Access;
+    type Look = Look;
+
+    fn look(&self) -> Look {
+        self.file.followed.follow(self.file.clock.wall_ms())
     }
 
-    async fn follow(self, manager: Arc<Manager>) {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            let (followed, now_ms) = (self.followed.clone(), self.clock.wall_ms());
-            // Leases are served on this thread. A disk may be slow, and a file long.
-            let look = tokio::task::spawn_blocking(move || followed.follow(now_ms)).await;
-            match look.unwrap_or(Look::Nothing) {
-                Look::Nothing => {}
-                Look::Applied => self.applied(&manager, "the files changed"),
-                Look::Refused(faults) => self.refused(&manager, &faults, "the files changed"),
-            }
+    fn read(&self) -> Look {
+        let read = self.file.followed.reload(self.file.clock.wall_ms());
+        read.map_or_else(Look::Refused, |()| Look::Applied)
+    }
+
+    fn tell(&self, found: Look, reason: &str) {
+        match found {
+            Look::Nothing => {}
+            Look::Applied => self.applied(reason),
+            Look::Refused(faults) => self.refused(&faults, reason),
         }
     }
 
-    /// Reads the files again at once.
-    pub(super) fn reload(&self, manager: &Manager) {
-        match self.followed.reload(self.clock.wall_ms()) {
-            Ok(()) => self.applied(manager, "SIGHUP"),
-            Err(faults) => self.refused(manager, &faults, "SIGHUP"),
-        }
+    fn files(&self) -> &Files {
+        self.manager.files()
     }
+}
 
-    fn applied(&self, manager: &Manager, reason: &str) {
-        self.show(manager);
-        manager.files().applied(FileKind::Access);
-        let principals = self.current().load().principals().len();
+impl AccessFiles {
+    fn applied(&self, reason: &str) {
+        self.show();
+        self.files().applied(FileKind::Access);
+        let principals = self.file.current().load().principals().len();
         tracing::info!(principals, reason, "access file reloaded: {reason}");
     }
 
-    fn refused(&self, manager: &Manager, faults: &Faults, reason: &str) {
+    fn refused(&self, faults: &Faults, reason: &str) {
         let faults: Vec<String> = faults.0.iter().map(ToString::to_string).collect();
-        manager.files().refused(FileKind::Access, &faults, self.clock.wall_ms());
+        self.files().refused(FileKind::Access, &faults, self.file.clock.wall_ms());
         for fault in &faults {
             tracing::error!(%fault, reason, "access file not reloaded: {reason}");
         }
@@ -85,10 +97,10 @@ impl AccessFile {
     }
 
     /// Tells everything that must know of the principals in force.
-    fn show(&self, manager: &Manager) {
-        let access: &Access = &self.current().load();
-        manager.limit_principals(access);
-        manager.publish_access(Some(access));
-        manager.files().access_generation(self.current().generation());
+    fn show(&self) {
+        let access: &Access = &self.file.current().load();
+        self.manager.limit_principals(access);
+        self.manager.publish_access(Some(access));
+        self.files().access_generation(self.file.current().generation());
     }
 }

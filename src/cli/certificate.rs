@@ -1,19 +1,19 @@
 //! The certificate of a coordinator's port: read at the start, and followed while it runs.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use reqwest::Url;
 
-use super::expiry;
+use super::{
+    expiry,
+    follower::{Changing, Follower},
+};
 use crate::{
     clock::{Clock as _, SystemClock},
     settings::Settings,
-    telemetry::{FileKind, Metrics},
+    telemetry::{FileKind, Files, Metrics},
     tls::{Certificates, Change, Served, ServerFault},
 };
-
-/// How often the files are looked at.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// The certificate of a port that speaks TLS.
 #[derive(Clone)]
@@ -27,8 +27,7 @@ pub(super) struct Certificate {
 }
 
 impl Certificate {
-    /// Reads the files of the TLS settings, if the port speaks TLS, and follows them from then on. `url` is the
-    /// coordinator's own.
+    /// Reads the files of the TLS settings, if the port speaks TLS. `url` is the coordinator's own.
     ///
     /// # Errors
     /// A file cannot be used.
@@ -45,30 +44,12 @@ impl Certificate {
         let host = host.trim_matches(['[', ']']).into();
         let certificate = Self { served, metrics: metrics.clone(), all: all.clone(), host };
         certificate.show();
-        actix::spawn(certificate.clone().follow());
         Ok(Some(certificate))
     }
 
-    async fn follow(self) {
-        loop {
-            tokio::time::sleep(LOOK).await;
-            let served = self.served.clone();
-            // Leases are served on this thread, and a disk may be slow.
-            let change = tokio::task::spawn_blocking(move || served.follow()).await;
-            match change.unwrap_or(Change::Nothing) {
-                Change::Nothing => {}
-                Change::Applied => self.applied("the files changed"),
-                Change::Refused(fault) => self.refused(&fault),
-            }
-        }
-    }
-
-    /// Reads the files again at once.
-    pub(super) fn reload(&self) {
-        match self.served.reload() {
-            Ok(()) => self.applied("SIGHUP"),
-            Err(fault) => self.refused(&fault),
-        }
+    /// Follows the files from now on.
+    pub(super) fn follow(&self) -> Follower {
+        Follower::start(self.clone())
     }
 
     fn applied(&self, reason: &str) {
@@ -97,5 +78,30 @@ impl Certificate {
                  host, or set node.advertise_url"
             );
         }
+    }
+}
+
+impl Changing for Certificate {
+    const KIND: FileKind = FileKind::Tls;
+    type Look = Change;
+
+    fn look(&self) -> Change {
+        self.served.follow()
+    }
+
+    fn read(&self) -> Change {
+        self.served.reload().map_or_else(Change::Refused, |()| Change::Applied)
+    }
+
+    fn tell(&self, found: Change, reason: &str) {
+        match found {
+            Change::Nothing => {}
+            Change::Applied => self.applied(reason),
+            Change::Refused(fault) => self.refused(&fault),
+        }
+    }
+
+    fn files(&self) -> &Files {
+        &self.metrics.files
     }
 }

@@ -18,6 +18,7 @@ use super::{
     access_file::AccessFile,
     certificate::Certificate,
     descriptors, expiry,
+    follower::Follower,
     socket::{self, SocketFile},
     traces,
 };
@@ -55,8 +56,10 @@ pub(crate) struct Coordinator {
     audit: Option<Arc<AuditLog>>,
     traces: Option<Exporter>,
     server: ServerHandle,
-    /// The certificate of the port, if it speaks TLS.
-    certificate: Option<Certificate>,
+    /// Whether the port speaks TLS.
+    has_tls: bool,
+    /// They follow the access file and the files of the certificate.
+    followers: Vec<Follower>,
     /// The file of the Unix socket, which is there until the end.
     socket: Option<SocketFile>,
     ended: tokio::task::JoinHandle<std::io::Result<()>>,
@@ -82,8 +85,9 @@ impl Coordinator {
         let url = settings.advertise_url(bound);
         let engine = Engine::start(settings, url, Some(bound), arbiters.clone()).await?;
         let manager = engine.manager.clone();
+        let mut followers = Vec::new();
         match file {
-            Some(file) => file.start(&manager),
+            Some(file) => followers.push(file.start(&manager)),
             None => manager.publish_access(None),
         }
         let doors = Doors {
@@ -95,6 +99,7 @@ impl Coordinator {
         let url = settings.advertise_url(bound);
         let certificates = Arc::<Certificates>::default();
         let certificate = Certificate::open(settings, &url, &engine.metrics, &certificates)?;
+        followers.extend(certificate.as_ref().map(Certificate::follow));
         expiry::start(settings, &certificates, &engine.metrics);
         let traces = traces::start(settings, settings.node_name(bound), &engine.metrics)?;
         let secret = &engine.store.store.meta().secret;
@@ -149,7 +154,8 @@ impl Coordinator {
             keep_alive: settings.server.keep_alive,
             shutdown_timeout: settings.server.shutdown_timeout,
         };
-        let tls = certificate.clone().map(|Certificate { served, metrics, .. }| {
+        let has_tls = certificate.is_some();
+        let tls = certificate.map(|Certificate { served, metrics, .. }| {
             let clock = Arc::new(SystemClock::new());
             Tls { served, metrics, clock }
         });
@@ -175,12 +181,12 @@ impl Coordinator {
                 other_access = warn_of_other_access(&kept, &other_access);
             }
         });
-        Ok(Self { bound, engine, audit, traces, server: handle, certificate, socket, ended })
+        Ok(Self { bound, engine, audit, traces, server: handle, has_tls, followers, socket, ended })
     }
 
     /// The scheme of the port's URL.
     pub(crate) fn scheme(&self) -> &'static str {
-        if self.certificate.is_some() { "https" } else { "http" }
+        if self.has_tls { "https" } else { "http" }
     }
 
     /// Resolves when the server ends on its own. It does so only if it cannot continue.
@@ -196,16 +202,9 @@ impl Coordinator {
         self.engine.set_policies(settings)
     }
 
-    /// Reads the files of the certificate again.
-    pub(crate) fn reload_certificate(&self) {
-        if let Some(certificate) = &self.certificate {
-            certificate.reload();
-        }
-    }
-
-    /// Reads the access file again.
-    pub(super) fn reload_access(&self, file: &AccessFile) {
-        file.reload(&self.engine.manager);
+    /// Has the access file and the files of the certificate read again. Does not wait for that.
+    pub(crate) fn reload_files(&self) {
+        self.followers.iter().for_each(Follower::reload);
     }
 
     /// Which files are in force.

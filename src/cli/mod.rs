@@ -33,6 +33,7 @@ mod exit;
 mod expiry;
 mod fence_skip;
 mod figures;
+mod follower;
 mod forget;
 mod format;
 mod get;

@@ -2,17 +2,25 @@
 
 use anyhow::Context as _;
 use sd_notify::NotifyState;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+};
 
-use super::{Exit, Failure, SettingsArgs, access_file::AccessFile, coordinator::Coordinator};
+use super::{
+    Exit, Failure, SettingsArgs, access_file::AccessFile, coordinator::Coordinator, follower::apart,
+};
 use crate::{
     clock::{Clock as _, SystemClock},
     http,
     manager::engine,
-    settings::{LogFormat, Plugin, PluginKind, Settings},
+    settings::{Faults, Loaded, LogFormat, Plugin, PluginKind, Settings},
     telemetry::{FileKind, init_logs},
     worker::company,
 };
+
+/// Settings that were read again.
+type Read = Result<Loaded, Faults>;
 
 pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
     let loaded = args.load()?;
@@ -52,17 +60,19 @@ async fn serve(
     }
     // A failure is ignored: this process may run without a service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
+    let (read, mut reads) = mpsc::unbounded_channel();
     loop {
         tokio::select! {
             ended = coordinator.ended() => return ended.context("the server ended"),
             _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
             _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
             Some(()) = hangup.recv() => {
-                coordinator.reload_certificate();
-                reload(args, &mut settings, &coordinator);
-                if let Some(access) = &access {
-                    coordinator.reload_access(access);
-                }
+                coordinator.reload_files();
+                actix::spawn(read_again(args.clone(), read.clone()));
+                continue;
+            }
+            Some(read) = reads.recv() => {
+                reload(read, &mut settings, &coordinator);
                 continue;
             }
         }
@@ -77,10 +87,17 @@ async fn serve(
     Ok(())
 }
 
-/// Reads all layers again, and applies their policies and plugins. Other changes need a restart. If the settings have
+/// Reads all layers of the settings again. Leases are served on this thread, and a file system may not answer.
+async fn read_again(args: SettingsArgs, read: mpsc::UnboundedSender<Read>) {
+    if let Some(found) = apart(move || args.load()).await {
+        let _ = read.send(found);
+    }
+}
+
+/// Applies the policies and plugins of settings that were read again. Other changes need a restart. If the settings have
 /// faults, nothing changes.
-fn reload(args: &SettingsArgs, settings: &mut Settings, coordinator: &Coordinator) {
-    let read = args.load().map_err(|faults| faults.0.iter().map(ToString::to_string).collect());
+fn reload(read: Read, settings: &mut Settings, coordinator: &Coordinator) {
+    let read = read.map_err(|faults| faults.0.iter().map(ToString::to_string).collect());
     let applied = read.and_then(|loaded| {
         let changed = loaded.settings.differing(settings);
         let read = loaded.settings;
