@@ -63,10 +63,11 @@ impl Kept {
         Self { path: dir.join(format!("{KEPT_PREFIX}{name}{KEPT_SUFFIX}")), log }
     }
 
-    /// The places that are kept: none before the first line of all.
-    pub(super) fn read(&self) -> Heads {
+    /// The places that are kept. `has_lines`: the log has lines, so there must be places.
+    pub(super) fn read(&self, has_lines: bool) -> Heads {
         match self.try_read() {
             Ok(heads) => heads,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !has_lines => Heads::default(),
             Err(error) => {
                 let path = self.path.display();
                 tracing::error!(%path, %error, "the last lines of the audit log are not known: whether its end was cut \
@@ -77,10 +78,7 @@ impl Kept {
     }
 
     fn try_read(&self) -> io::Result<Heads> {
-        let file = match File::open(&self.path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Heads::default()),
-            file => file?,
-        };
+        let file = File::open(&self.path)?;
         let content: Content = serde_json::from_reader(io::Read::take(file, MOST))?;
         let head = |text: Option<String>| {
             let head = text.map(|text| text.parse().map_err(io::Error::other));

@@ -1,6 +1,7 @@
 //! Takes lines, and gives them to the thread that writes.
 
 use std::{
+    fs,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     thread::JoinHandle,
@@ -62,7 +63,10 @@ impl AuditLog {
     pub fn open(files: &AuditFiles, clock: Arc<dyn Clock>) -> Result<Self, AuditError> {
         let AuditFiles { path, max_size, keep, required, heads } = files;
         let kept = heads.as_deref().map(|dir| Kept::new(dir, path));
-        let written = kept.as_ref().map(Kept::read).unwrap_or_default();
+        let has_lines =
+            |chain| fs::metadata(file_of(path, chain)).is_ok_and(|found| found.len() > 0);
+        let has_lines = Chain::ALL.into_iter().any(has_lines);
+        let written = kept.as_ref().map(|kept| kept.read(has_lines)).unwrap_or_default();
         let open = |chain| {
             let written = Heads::of(&written, chain);
             Trail::open(chain, &file_of(path, chain), (*max_size, *keep), written)

@@ -500,6 +500,29 @@ async fn a_log_whose_end_was_cut_off_or_removed_says_so_and_uses_no_number_twice
 }
 
 #[tokio::test]
+async fn a_log_whose_last_line_is_not_remembered_says_so() {
+    let log = Log::new();
+    let server = log.serve();
+    let says = "the last lines of the audit log are not known";
+    assert!(!server.said().contains(says), "the log is new");
+    server.get("/v1/nodes").await.ok();
+    log.until(1).await;
+    server.signal(Signal::TERM);
+    let stopped = server.wait();
+    let is_head = |path: &PathBuf| path.extension().is_some_and(|found| found == "head");
+    let found = fs::read_dir(stopped.dir()).expect("a directory");
+    let heads: Vec<PathBuf> =
+        found.map(|entry| entry.expect("an entry").path()).filter(is_head).collect();
+    assert_eq!(heads.len(), 1, "{heads:?}");
+    fs::remove_file(&heads[0]).expect("removed");
+    let server = stopped.restart();
+    assert!(server.said().contains(says), "{}", server.said());
+    server.signal(Signal::TERM);
+    let server = server.wait().restart();
+    assert!(!server.said().contains(says), "{}", server.said());
+}
+
+#[tokio::test]
 async fn a_file_that_is_moved_away_while_it_is_written_is_replaced_within_a_second() {
     let log = Log::new();
     let server = log.serve();
