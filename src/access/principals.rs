@@ -124,7 +124,7 @@ impl Access {
         &self.principals
     }
 
-    /// What was noticed when the file was read: it is valid, and somebody should look at it.
+    /// The warnings of the reading: parts of the file that are valid, and may not be as their author meant them.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings

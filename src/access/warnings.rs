@@ -1,4 +1,4 @@
-//! What somebody should look at, though the file has no fault.
+//! Warnings: parts of a file that are valid, and may not be as their author meant them.
 
 use super::{
     certificates::CertPattern, principal::Principal, principals::Access, right::Scope, verb::Verb,
@@ -27,8 +27,8 @@ pub(super) fn of_time(access: &Access, now_ms: u64) -> Vec<String> {
     access.principals().iter().filter_map(|principal| of(principal)).collect()
 }
 
-/// The patterns and prefixes that end within a word, so that they are also for names that somebody may not have thought
-/// of: `deploy` for `deployment/1`.
+/// The patterns and prefixes that end within a word. They also match longer words, which their author may not have meant:
+/// `deploy` matches `deployment/1`.
 pub(super) fn loose(access: &Access) -> Vec<String> {
     access.principals().iter().flat_map(|principal| loose_of(principal)).collect()
 }
@@ -80,8 +80,8 @@ fn loose_of(principal: &Principal) -> Vec<String> {
 }
 
 impl Access {
-    /// Everything that somebody should look at: [`Self::warnings`], rights that say nothing new, names with characters
-    /// that are not seen, and principals that could take each other's leases.
+    /// All warnings: [`Self::warnings`], rights that another right contains, names with characters that are not seen, and
+    /// principals that could take each other's leases.
     #[must_use]
     pub fn review(&self) -> Vec<String> {
         let mut found = self.warnings.clone();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::access::{Current, Doors};
 
-/// Why somebody should look at the list.
+/// What is wrong with the list. An operator must act.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListTrouble {
     /// The list cannot be read. What was known of it holds.

@@ -106,7 +106,7 @@ impl Manager {
         }
     }
 
-    /// Why somebody should look at the list, and since when, in milliseconds since 1970.
+    /// What is wrong with the list, and since when, in milliseconds since 1970.
     pub(crate) fn list_trouble(&self) -> Option<(ListTrouble, u64)> {
         self.revocations.known_trouble()
     }

@@ -33,9 +33,9 @@ impl LeaseActor {
         let Some(armed) = self.timer.take() else { return };
         let now = self.coordinator.now();
         let Some(lease) = &self.lease else { return };
-        // Until an earlier actor's write cannot land any more, somebody must hear of it.
-        let stays = || self.coordinator.registry.is_unsettled(self.key().as_str());
-        if lease.is_idle() && now >= armed && !stays() {
+        // A write of an earlier actor may still land. This actor is the one that the feed tells of it.
+        let is_unsettled = || self.coordinator.registry.is_unsettled(self.key().as_str());
+        if lease.is_idle() && now >= armed && !is_unsettled() {
             self.retire(ctx);
         } else if now >= lease.next_wake() {
             self.tick(ctx);

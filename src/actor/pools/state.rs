@@ -16,12 +16,12 @@ use crate::{
 /// tenure is over. It is stored at the end of a tenure.
 pub type StoredAt = (Token, bool);
 
-/// Sessions whose records may have been read before something that this node knows by now.
+/// Sessions of which this node learnt something while their records were being read. The records may be older than that.
 #[derive(Default)]
 pub struct Meanwhile {
-    /// They ended.
+    /// The sessions that ended.
     pub ended: HashSet<Nonce>,
-    /// They changed: what is known of them is newer than what is read.
+    /// The sessions that changed. What this node knows of them is newer than what it reads.
     pub changed: HashSet<Nonce>,
 }
 

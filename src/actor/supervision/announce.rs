@@ -71,7 +71,7 @@ fn quotas(coordinator: &Coordinator, committed: &Committed, _: bool) {
     coordinator.quotas.heard(&committed.key, &committed.change);
 }
 
-/// The key's own actor knows the changes that it wrote, but not one that an earlier actor left.
+/// The actor of a key knows the changes that it wrote. It does not know the changes that an earlier actor of the key wrote.
 fn lease_actors(coordinator: &Coordinator, committed: &Committed, own: bool) {
     let (registry, key) = (&coordinator.registry, committed.key.as_str());
     if !own || registry.is_unsettled(key) {

@@ -1,7 +1,7 @@
 //! Charges calls to the rates of their callers.
 //!
-//! Guarantees: a call is charged where it enters: one that another node forwards was charged there. What a search looks
-//! at is charged where it is looked at. A probe costs nothing.
+//! Guarantees: the node at which a call enters the cluster charges it; the node to which it forwards the call does not. The
+//! node that makes a search charges the records, keys and changes that the search looks at. A probe costs nothing.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
