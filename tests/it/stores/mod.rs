@@ -19,6 +19,7 @@ mod nats;
 mod orphaned;
 mod pages;
 mod reorder;
+mod retried;
 mod settle;
 pub mod shapes;
 mod share;

@@ -1,7 +1,13 @@
 //! A certificate proves who its client is for as long as it holds: on new, resumed and open connections, in calls that wait
 //! and in streams.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use rustix::process::Signal;
 use rustls::{
@@ -208,13 +214,19 @@ async fn a_certificate_that_is_revoked_or_whose_authority_is_removed_proves_noth
     open.ends(ms(4_000)).await;
 }
 
-/// The status of a call on an open connection after the wall clock was set by `step_ms`.
-async fn after_step(env: &[(&str, &str)], step_ms: i64) -> (u16, u16) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let file = dir.path().join("offset");
+/// A port whose wall clock shows as many milliseconds more as a file in this directory says, and that file.
+fn port_with_clock(dir: &Path, env: &[(&str, &str)]) -> (Port, PathBuf) {
+    let file = dir.join("offset");
     std::fs::write(&file, "0").expect("written");
     let offset = [("TENURE_TEST_WALL_OFFSET", file.to_str().expect("UTF-8"))];
     let port = port(&[], &[&offset[..], env].concat());
+    (port, file)
+}
+
+/// The status of a call on an open connection after the wall clock was set by `step_ms`.
+async fn after_step(env: &[(&str, &str)], step_ms: i64) -> (u16, u16) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (port, file) = port_with_clock(dir.path(), env);
     port.certificates.issue("short", SHORT);
     let client = Arc::new(port.client(Some("short"), &TLS13));
     let mut open = Open::at(&port, &client).await;
@@ -239,6 +251,26 @@ async fn a_clock_that_is_set_ends_a_certificate_and_one_that_is_set_back_lets_it
     let (early, again) = after_step(&[], -DAY_MS).await;
     assert_eq!(early, 401, "it is not valid yet");
     assert_ne!(again, 401);
+}
+
+#[tokio::test]
+async fn a_certificate_that_does_not_hold_hides_no_cookie() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (port, file) = port_with_clock(dir.path(), &[]);
+    port.certificates.issue("short", SHORT);
+    let client = Arc::new(port.client(Some("short"), &TLS13));
+    let mut browser = port.connect(&client).await.expect("it is let in");
+    let token = json!({ "token": "root" }).to_string();
+    let signed_in = browser.call("POST", "/sign-in", &[], token.as_bytes()).await;
+    let cookie = signed_in.header("set-cookie").expect("a cookie");
+    let cookie = cookie.split(';').next().expect("a pair").to_owned();
+    // Before the certificate holds. The cookie lasts for 12 h from then on.
+    std::fs::write(&file, (-DAY_MS).to_string()).expect("written");
+    let mut status = async |headers: &[(&str, &str)]| {
+        browser.call("GET", "/v1/leases", headers, b"").await.status
+    };
+    eventually("the certificate does not hold", async || status(&[]).await == 401).await;
+    assert_eq!(status(&[("Cookie", &cookie)]).await, 200);
 }
 
 #[tokio::test]
