@@ -120,7 +120,7 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
     let mut more: Vec<Fault> = Vec::new();
     match mutant {
         // A key's actor that begins anew beside a write, or a promise cell, of the one before.
-        Mutant::PromiseUnconfirmed | Mutant::CellOutlivesItsActor => {
+        Mutant::PromiseUnconfirmed | Mutant::CellOutlivesItsActor | Mutant::LeftWriteUnheard => {
             let panic = |_| Fault::Panic { node: node(chance) };
             more.extend((0..20).map(panic));
         }
@@ -223,6 +223,7 @@ pub fn set_stage(plan: &mut Plan, mutant: Option<Mutant>, chance: &mut Chance) {
     }
     let slow_writes = [
         Mutant::PromiseUnconfirmed,
+        Mutant::LeftWriteUnheard,
         Mutant::PromiseBeforeLongerTtl,
         Mutant::CellOpenInAStep,
         Mutant::CellOpenWhileEnding,

@@ -74,7 +74,10 @@ fn quotas(coordinator: &Coordinator, committed: &Committed, _: bool) {
 /// The actor of a key knows the changes that it wrote. It does not know the changes that an earlier actor of the key wrote.
 fn lease_actors(coordinator: &Coordinator, committed: &Committed, own: bool) {
     let (registry, key) = (&coordinator.registry, committed.key.as_str());
-    if !own || registry.is_unsettled(key) {
+    let was_left = || {
+        registry.is_unsettled(key) && coordinator.protocol.an_actor_hears_of_writes_that_were_left()
+    };
+    if !own || was_left() {
         registry.tell(key, || Mail::Stale(of(&committed.change)));
     }
 }

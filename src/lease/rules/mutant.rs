@@ -52,6 +52,8 @@ mutants! {
         RestartWithEmptyPromises,
         /// R10: a rebuilt actor promises before it knows that no write of its predecessor is in flight.
         PromiseUnconfirmed,
+        /// R10: an actor does not hear of a write that an earlier actor of its key left, and that landed late.
+        LeftWriteUnheard,
         /// R9: a waiting caller is granted the key without a check that it is still there.
         GrantToACallerThatLeft,
         /// R1: the grant is answered when its write is sent, not when it is durable.

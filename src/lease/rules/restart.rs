@@ -43,4 +43,11 @@ impl Rules {
     pub fn a_rebuilt_tenure_is_confirmed_first(self) -> bool {
         !self.breaks(Mutant::PromiseUnconfirmed)
     }
+
+    /// R10: the actor of a key knows the changes that it wrote. It hears of those that an earlier actor of the key may have
+    /// left, as it hears of those of other nodes.
+    #[must_use]
+    pub fn an_actor_hears_of_writes_that_were_left(self) -> bool {
+        !self.breaks(Mutant::LeftWriteUnheard)
+    }
 }
