@@ -85,7 +85,8 @@ async fn a_forwarded_search_is_charged_where_it_is_made() {
         call_at(url, token, "POST", path, &body).await
     };
     let open = json!({ "owner": "narrow", "ttl_ms": 60_000 });
-    let session = post(&pair.a.url, "narrow", "/v1/sessions", open).await.json();
+    let session = post(&pair.a.url, "narrow", "/v1/sessions", open.clone()).await.json();
+    let of_b = post(&pair.b.url, "narrow", "/v1/sessions", open).await.json();
     for chunk in 0..KEYS / 1_000 {
         let keys: Vec<String> = (0..1_000).map(|at| format!("k/{}", chunk * 1_000 + at)).collect();
         let all = json!({ "keys": keys, "count": 1_000, "owner": "mate", "ttl_ms": 600_000 });
@@ -97,6 +98,10 @@ async fn a_forwarded_search_is_charged_where_it_is_made() {
         owes_much(&post(&pair.b.url, "narrow", "/v1/acquire-any", any.clone()).await)
     })
     .await;
+    // For a call of the other session, the other node asks this one for a place in the queue of a key.
+    let waits = json!({ "key": "k/0", "owner": "narrow", "session": of_b["id"], "wait_ms": 5_000 });
+    let waits = post(&pair.b.url, "narrow", "/v1/acquire", waits).await;
+    assert!(owes_much(&waits), "{}", waits.text());
     // The node that forwards charges the calls alone.
     let read = call_at(&pair.b.url, "narrow", "GET", "/v1/leases?limit=1", &Value::Null).await;
     assert!(!owes_much(&read), "{}", read.text());

@@ -6,10 +6,7 @@ use std::{
     time::Duration,
 };
 
-use tenure::{
-    actor::Mail,
-    manager::{AcquireError, AcquireOne},
-};
+use tenure::{actor::Mail, manager::AcquireOne};
 use tokio::{sync::Semaphore, time::timeout};
 
 use crate::{
@@ -21,7 +18,7 @@ use crate::{
 };
 
 #[test]
-fn a_late_try_replaces_no_lease_with_a_write_in_flight() {
+fn a_late_try_of_a_read_replaces_no_lease_with_a_write_in_flight() {
     let (_dir, inner) = inner();
     actix::System::new().block_on(async {
         let gate = Arc::new(Semaphore::new(0));
@@ -35,20 +32,26 @@ fn a_late_try_replaces_no_lease_with_a_write_in_flight() {
         });
         let manager = open(store.clone()).await;
         store.unreadable.store(true, SeqCst);
-        let unread = timeout(Duration::from_millis(20), manager.view(&key("a"))).await;
-        assert!(!matches!(unread, Ok(Ok(_))), "{unread:?}");
-        store.unreadable.store(false, SeqCst);
-        // As at a raised epoch. The try after the failure is due within 200 ms.
-        manager.coordinator().registry.tell_all(|| Mail::Reload);
         let of = |name: &str| AcquireOne::new(key("a"), owner(name), 60_000);
-        let (one, other) = (of("one"), of("other"));
-        let mut first = pin!(manager.acquire(&one, manager.now()));
-        assert!(timeout(Duration::from_millis(400), &mut first).await.is_err(), "it is written");
-        let mut second = pin!(manager.acquire(&other, manager.now()));
-        assert!(timeout(Duration::from_millis(100), &mut second).await.is_err(), "it waits");
-        gate.add_permits(2);
-        let (first, second) = tokio::join!(first, second);
-        assert!(first.is_ok(), "{first:?}");
-        assert!(matches!(second, Err(AcquireError::Refused(..))), "{second:?}");
+        let early = of("early");
+        let refused =
+            timeout(Duration::from_millis(50), manager.acquire(&early, manager.now())).await;
+        assert!(!matches!(refused, Ok(Ok(_))), "{refused:?}");
+        assert!(store.refused.load(SeqCst) > 0, "the lease was read");
+        store.unreadable.store(false, SeqCst);
+        // As at a raised epoch. The try after the failure is due 100 to 200 ms after it.
+        manager.coordinator().registry.tell_all(|| Mail::Reload);
+        let one = of("one");
+        let left = timeout(Duration::from_millis(20), manager.acquire(&one, manager.now())).await;
+        assert!(left.is_err(), "it is written: {left:?}");
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        let other = AcquireOne { wait_ms: 10_000, ..of("other") };
+        let mut granted = pin!(manager.acquire(&other, manager.now()));
+        assert!(timeout(Duration::from_millis(100), &mut granted).await.is_err(), "it waits");
+        gate.add_permits(10);
+        granted.await.expect("the first caller had left");
+        let found = store.inner.read(&key("a")).await.expect("a read").expect("a record");
+        let stored = found.record.expect("a record").tenure.clone().expect("a tenure");
+        assert_eq!(stored.owner.as_str(), "other", "the store and the answer agree");
     });
 }

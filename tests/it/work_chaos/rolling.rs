@@ -23,9 +23,10 @@ use crate::support::seed::from_environment;
 const STEP_MS: u64 = 60_000;
 const SETTINGS: &str = "[[policy]]\nprefix = \"chaos/\"\npool = \"rolling\"\nbalance = true\n\
                         rejoin_window = \"1m\"\nhandover_timeout = \"30s\"\n";
-/// With a guard against mass failures. The keys of members that are gone are free when their sessions are over.
+/// With a guard against mass failures. The lock-delay is longer than the time between the ends of sessions that died together, also where nodes
+/// are late.
 const GUARDED: &str = "[[policy]]\nprefix = \"chaos/\"\npool = \"rolling\"\nbalance = true\n\
-                       lock_delay = \"3s\"\nmass_failure_within = \"60s\"\nhandover_timeout = \"30s\"\n";
+                       lock_delay = \"10s\"\nmass_failure_within = \"60s\"\nhandover_timeout = \"30s\"\n";
 
 type Owners = BTreeMap<String, String>;
 
