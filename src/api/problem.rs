@@ -83,6 +83,7 @@ table! {
     AuditUnavailable "audit-unavailable" 503 "The audit log cannot keep the line of the call" RETRY,
     StoreUnavailable "store-unavailable" 503 "The store is unavailable" RETRY,
     StoreFrozen "store-frozen" 503 "The store is frozen" FINAL,
+    OrderWaits "order-waits" 503 "Another order is being stored" RETRY,
     HomeUnreachable "home-unreachable" 503 "The lease's home node cannot be reached" RETRY,
     NodeLapsed "node-lapsed" 503 "The node may not promise for now" RETRY,
     Draining "draining" 503 "The coordinator accepts no work" RETRY,

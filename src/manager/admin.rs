@@ -2,10 +2,7 @@
 
 use futures_util::{StreamExt, stream};
 
-use super::{
-    AdminError, Asked, CallError, Invalid, Manager, SessionView, checks::check_new,
-    looks::UNCOUNTED,
-};
+use super::{AdminError, Asked, CallError, Invalid, Manager, SessionView, looks::UNCOUNTED};
 use crate::{
     actor,
     clock::HashSet,
@@ -151,11 +148,7 @@ impl Manager {
     ) -> Result<View, AdminError> {
         check_text("by", by, MAX_PIN_BYTES)?;
         self.check_lease(key.as_str()).map_err(CallError::from)?;
-        if let Err(hidden) = check_new("key", key.as_str())
-            && self.coordinator.store.read(key).await.map_err(CallError::from)?.is_none()
-        {
-            return Err(hidden.into());
-        }
+        self.check_ordered_key(key).await?;
         self.carry_out(key, asked.into(), || Request::Pin(by.into(), actor.into())).await
     }
 

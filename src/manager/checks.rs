@@ -8,8 +8,9 @@ use super::{
 };
 use crate::{
     access::Broken,
+    actor::pool_view,
     api::limits::MAX_MIN_HOLD_MS,
-    lease::{Key, Moment, Named, Policy, TtlBounds, check_seen},
+    lease::{Key, Moment, Named, Owner, Policy, TtlBounds, check_seen},
 };
 
 /// The longest value of a key, in bytes of UTF-8.
@@ -55,6 +56,30 @@ impl Manager {
             Named::NoPermit(permits) => {
                 Some(format!("names {key:?}, which is no permit: they are #1 to #{permits}"))
             }
+        }
+    }
+
+    /// Checks that every character of the key is seen, unless the key is there since before this rule.
+    pub(super) async fn check_ordered_key(&self, key: &Key) -> Result<(), CallError> {
+        match check_new("key", key.as_str()) {
+            Err(hidden) if self.coordinator.store.read(key).await?.is_none() => Err(hidden.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that every character of the owner is seen, unless a member of the pool has that name.
+    pub(super) async fn check_ordered_owner(
+        &self,
+        pool: &str,
+        owner: &Owner,
+    ) -> Result<(), CallError> {
+        let Err(hidden) = check_new("owner", owner.as_str()) else { return Ok(()) };
+        let view = pool_view(&self.coordinator, pool).await;
+        let mut members = view.iter().flat_map(|view| &view.members);
+        if members.any(|member| member.joined.owner == *owner) {
+            Ok(())
+        } else {
+            Err(hidden.into())
         }
     }
 

@@ -42,6 +42,13 @@ pub enum CallError {
         "too many calls for this key wait (limits.waiters_per_key) or are in progress (limits.inflight_per_key)"
     )]
     Busy,
+    /// The record that an order changes is taken: other orders are being stored, or a node died while it stored one.
+    /// Nothing was changed.
+    #[error(
+        "the order was not carried out: other orders are being stored, or a node died while it stored one; try again in \
+         a few seconds"
+    )]
+    RecordTaken,
     /// The session's home node has just changed. The new one must know all leases of the session before it answers.
     #[error("the session's new home node does not know all its leases yet; try again in a moment")]
     IndexingSession,

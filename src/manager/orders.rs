@@ -54,6 +54,12 @@ impl Manager {
             let detail = self.no_lease(key.as_str()).unwrap_or_else(elsewhere);
             return Err(Invalid { field: "key", detail }.into());
         }
+        if let PoolOrder::Pause(key) | PoolOrder::Move(key, _) = order {
+            self.check_ordered_key(key).await?;
+        }
+        if let PoolOrder::Cordon(owner) | PoolOrder::Move(_, owner) = order {
+            self.check_ordered_owner(pool, owner).await?;
+        }
         if *order == PoolOrder::Rebalance && !self.coordinator.policy_table().balances(pool) {
             let detail = format!("is rebalance, but no policy of the pool {pool} sets balance");
             return Err(Invalid { field: "action", detail }.into());
@@ -66,8 +72,8 @@ impl Manager {
         let (stored, controls) = loop {
             match self.store_order(pool, order, &said, until, asked).await? {
                 Some(stored) => break stored,
-                // Whoever asked waits no longer.
-                None if self.now() >= until => return Err(CallError::Busy.into()),
+                // The caller waits no longer.
+                None if self.now() >= until => return Err(CallError::RecordTaken.into()),
                 None => {}
             }
         };
@@ -111,7 +117,7 @@ impl Manager {
         let acquire = Acquire { wait_until: Some(until), ..self.request(&owner, TTL_MS) };
         let grant = self.own(key, acquire, asked).await.map_err(|error| match error {
             AcquireError::Call(error) => error,
-            _ => CallError::Busy,
+            _ => CallError::RecordTaken,
         })?;
         let changed = change(grant.view.value.as_deref());
         let value = changed.as_ref().ok().and_then(|(_, value)| value.as_deref());
@@ -186,7 +192,8 @@ impl Manager {
             let said = Said { by: GUARDIAN.into(), at_ms, ..Said::default() };
             let stored = self.store_order(&pool, &order, &said, now + PATIENCE, now.into()).await;
             // The tenure of the record may have ended before that was stored.
-            let stored = stored.and_then(|stored| stored.ok_or_else(|| CallError::Busy.into()));
+            let stored =
+                stored.and_then(|stored| stored.ok_or_else(|| CallError::RecordTaken.into()));
             let stored = stored.map(|(token, controls)| {
                 if let Some(metrics) = table.named(&pool) {
                     metrics.warmups.cancelled(cancelled);

@@ -177,7 +177,7 @@ impl Manager {
         let (is_changed, list) = loop {
             match self.rewrite(&Key::of_revocations(), until, asked, &change).await? {
                 Some((_, stored)) => break stored,
-                None if self.now() >= until => return Err(CallError::Busy.into()),
+                None if self.now() >= until => return Err(CallError::RecordTaken.into()),
                 None => {}
             }
         };

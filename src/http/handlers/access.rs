@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 use super::admin::actor;
 use crate::{
     access::{AccessOrder, MAX_NAME_BYTES, Revocation, Revoked, Target, Verb},
-    api::{AccessAction, AccessOrderBody, RevocationEntry, Revocations, limits::ORDER_MS},
+    api::{AccessAction, AccessOrderBody, Code, RevocationEntry, Revocations, limits::ORDER_MS},
     clock::rfc3339,
     http::{
         answer::{Problem, json},
@@ -57,7 +57,7 @@ pub async fn list(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
     (status = 409, description = "`locks-out`, `no-access-file` or `other-version`", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `order-waits`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn order(
@@ -137,8 +137,10 @@ async fn confirm(request: &HttpRequest, app: &App, changes: u64) -> HttpResponse
             tokio::time::sleep(LOOK_AGAIN).await;
         }
     };
-    let busy = || Err(Problem::call(&CallError::Busy));
-    match tokio::time::timeout(CONFIRM, read).await.unwrap_or_else(|_| busy()) {
+    let late = || {
+        Err(Problem::of(Code::OrderWaits, "the list is not in force at this node yet").retry(1000))
+    };
+    match tokio::time::timeout(CONFIRM, read).await.unwrap_or_else(|_| late()) {
         Ok(list) => json(request, StatusCode::OK, &shown(&list, app.manager.wall_ms())),
         Err(problem) => problem.respond(request),
     }

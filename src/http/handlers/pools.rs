@@ -118,7 +118,7 @@ async fn planned(request: &HttpRequest, app: &App, name: &str) -> Result<Bytes, 
     (status = 404, description = "`unknown-pool`: no policy names it", body = Problem),
     (status = 413, description = "`body-too-large`", body = Problem),
     (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
+    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `order-waits`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
     (status = 507, description = "`store-full`", body = Problem),
 ))]
 pub async fn order(

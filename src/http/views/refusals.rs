@@ -39,6 +39,7 @@ impl Problem {
         match error {
             CallError::Invalid(invalid) => Self::invalid(invalid),
             CallError::Busy => Self::of(Code::Busy, detail).retry(100),
+            CallError::RecordTaken => Self::of(Code::OrderWaits, detail).retry(1000),
             CallError::IndexingSession | CallError::IndexingPool => {
                 let problem = Self::of(Code::Busy, detail).retry(100);
                 Self { title: "The node is still indexing", ..problem }

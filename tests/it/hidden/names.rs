@@ -8,6 +8,8 @@ use crate::support::harness::{Grant, Server};
 /// A server that still takes every name.
 const OLD: [(&str, &str); 1] = [("TENURE_TEST_BROKEN_ACCESS", "NewNamesUnchecked")];
 
+const POOL: &str = "[[policy]]\nprefix = \"a\"\npool = \"shards\"\n";
+
 /// The characters that were always refused.
 fn is_control(c: char) -> bool {
     c.is_control()
@@ -15,7 +17,7 @@ fn is_control(c: char) -> bool {
 
 #[tokio::test]
 async fn no_new_name_has_a_character_that_is_not_seen() {
-    let server = Server::start();
+    let server = Server::configured(POOL);
     let held = server.acquire("held", "w", 600_000).await;
     for c in samples().into_iter().filter(|c| !is_control(*c)) {
         let (name, code) = (format!("a{c}b"), format!("U+{:04X} at byte 1", u32::from(c)));
@@ -27,7 +29,19 @@ async fn no_new_name_has_a_character_that_is_not_seen() {
         let session = json!({ "owner": name, "ttl_ms": 60_000 });
         let offer = held.proof_and(json!({ "to": name }));
         let pin = json!({ "key": name, "by": "b" });
-        let calls: [(&str, Value, &str); 9] = [
+        let order = |action: &str, more: (&str, &str)| {
+            let mut order =
+                json!({ "pool": "shards", "action": action, "reason": "r", more.0: more.1 });
+            if action == "move" {
+                order["owner"] = json!("w");
+            }
+            order
+        };
+
+        let calls: [(&str, Value, &str); 12] = [
+            ("/v1/admin/pool", order("cordon", ("owner", &name)), "owner"),
+            ("/v1/admin/pool", order("pause", ("key", &name)), "key"),
+            ("/v1/admin/pool", order("move", ("key", &name)), "key"),
             ("/v1/acquire", acquire(&name, "w"), "key"),
             ("/v1/acquire", acquire("k", &name), "owner"),
             ("/v1/acquire-any", any(&name, "w"), "keys"),
@@ -57,15 +71,20 @@ async fn no_new_name_has_a_character_that_is_not_seen() {
 
 #[tokio::test]
 async fn a_lease_from_before_is_kept_released_revoked_and_forgotten() {
-    let server = Server::configured_in("", &OLD);
+    let server = Server::configured_in(POOL, &OLD);
     let name = |n: usize| format!("old\u{ad}/{n}\u{3164}");
     let mut held = Vec::new();
     for n in 0..4 {
         held.push(server.acquire(&name(n), "w\u{e0072}", 600_000).await);
     }
-    let session = server.session("w\u{200b}", 600_000, json!({})).await;
+    let session = server.session("w\u{200b}", 600_000, json!({ "pool": "shards" })).await;
     let server = server.kill().restart();
     assert_eq!(server.beat(&session).await.status, 200);
+    for action in ["cordon", "uncordon"] {
+        let order =
+            json!({ "pool": "shards", "action": action, "owner": "w\u{200b}", "reason": "r" });
+        server.post("/v1/admin/pool", &order).await.ok();
+    }
     let all = json!({ "leases": held.iter().map(Grant::proof).collect::<Vec<_>>() });
     let beaten = server.post("/v1/heartbeats", &all).await.ok();
     let beaten = beaten["results"].as_array().expect("results");

@@ -77,6 +77,7 @@ fn advice(code: Code) -> &'static str {
         Code::StoreFrozen => {
             "An administrator must [recover the store](stores.md#a-store-that-went-backwards)."
         }
+        Code::OrderWaits => "Repeat the call.",
         Code::HomeUnreachable => "Repeat the call, at the URL in `node` if that can be reached.",
         Code::NodeLapsed => "The coordinator lost its store for a while. Repeat the call.",
         Code::Draining => "The coordinator stops. Call another one.",

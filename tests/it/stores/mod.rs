@@ -16,6 +16,7 @@ mod late;
 mod left;
 mod meddled;
 mod nats;
+mod ordered;
 mod orphaned;
 mod pages;
 mod reorder;
