@@ -6,7 +6,7 @@
 //! The names that all of them share are in [`lease`].
 //!
 //! The layers, from top to bottom, are `cli` → `http` → `manager` → `actor` → `store`, `plugin`, `worker` → `client` →
-//! `access`, `clock`, `settings`, `telemetry`, `tls` → `api` → `lease`. A module may only use layers below its own.
+//! `access`, `clock`, `files`, `settings`, `telemetry`, `tls` → `api` → `lease`. A module may only use layers below its own.
 //! `ARCHITECTURE.md` is the map. The feature `internals` makes every module public, for tests and benches.
 
 // What only tests reach needs no documentation, and is not dead because a build without them has no use for it. The
@@ -43,6 +43,10 @@ pub mod actor;
 mod api;
 #[cfg(all(feature = "client", feature = "internals"))]
 pub mod api;
+#[cfg(all(feature = "server", not(feature = "internals")))]
+mod files;
+#[cfg(all(feature = "server", feature = "internals"))]
+pub mod files;
 #[cfg(all(feature = "testing", feature = "server"))]
 #[path = "../tests/doors/readers/mod.rs"]
 pub mod fuzzing;

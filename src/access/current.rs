@@ -70,12 +70,19 @@ impl Current {
         self.revoked.load().revokes(principal, shown, now_ms)
     }
 
-    /// Puts another revocation list into force.
-    pub fn revoke(&self, revoked: Revoked) {
-        if **self.revoked.load() != revoked {
-            self.revoked.store(Arc::new(revoked));
+    /// Puts another revocation list into the place of `known`. Returns whether it did: not if another one than `known` is
+    /// in force by now.
+    #[must_use]
+    pub fn revoke(&self, known: &Arc<Revoked>, revoked: Revoked) -> bool {
+        if **known == revoked {
+            return Arc::ptr_eq(known, &self.revoked());
+        }
+        let before = self.revoked.compare_and_swap(known, Arc::new(revoked));
+        let is_replaced = Arc::ptr_eq(known, &before);
+        if is_replaced {
             self.changed_now();
         }
+        is_replaced
     }
 
     /// How many times the principals or the revocation list were replaced, and 1.

@@ -15,13 +15,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::{
-    broken::Broken,
-    current::Current,
-    principals::Access,
-    way::{self, Step},
+use rustix::process::geteuid;
+
+use super::{broken::Broken, current::Current, principals::Access};
+use crate::{
+    files::rights_on_the_way,
+    settings::{Fault, Faults, Origin},
 };
-use crate::settings::{Fault, Faults, Origin};
 
 /// After so many looks in a row, each of which found other files than the look before, the files are said to be at fault.
 const MOST_RESTLESS: u32 = 10;
@@ -125,7 +125,8 @@ impl Followed {
 
     fn never_rests(&self) -> Faults {
         let problem = format!(
-            "it, or a file of keys that it names, was another one at each of {MOST_RESTLESS} looks in a row, so it was              not read: write another file, and rename that into its place"
+            "it, or a file of keys that it names, was another one at each of {MOST_RESTLESS} looks in a row, so it was \
+             not read: write another file, and rename that into its place"
         );
         let origin = Origin::File { path: Arc::new(self.path.clone()), line: None };
         Faults(vec![Fault { origin, key: None, problem }])
@@ -143,13 +144,13 @@ fn read(
         std::iter::once(path).chain(named.iter().map(PathBuf::as_path)).map(stamped).collect()
     };
     let before = all(named);
-    let first = Access::look(path, now_ms);
+    let first = Access::look(path, now_ms, geteuid());
     // A file that cannot be read names none. The files that it named before are followed on.
     if first.named.is_empty() || first.named == named {
         return (before, first.access);
     }
     let before = all(&first.named);
-    (before, Access::look(path, now_ms).access)
+    (before, Access::look(path, now_ms, geteuid()).access)
 }
 
 fn stamped(path: &Path) -> (PathBuf, Stamp) {
@@ -159,9 +160,7 @@ fn stamped(path: &Path) -> (PathBuf, Stamp) {
         let [dev, ino, len] = numbers;
         [dev, ino, len, found.mtime_nsec(), found.ctime(), found.ctime_nsec()]
     });
-    let way = way::to(path).ok();
-    let rights = way.map(|steps| steps.iter().map(Step::rights).collect());
-    (path.to_owned(), (file, rights))
+    (path.to_owned(), (file, rights_on_the_way(path)))
 }
 
 #[cfg(test)]

@@ -42,7 +42,6 @@ mod tests_faults;
 mod token;
 mod verb;
 mod warnings;
-mod way;
 
 pub use allowance::{Allowance, Unlimited};
 pub use broken::Broken;

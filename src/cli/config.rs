@@ -54,7 +54,7 @@ impl ConfigArgs {
                 loaded.check_files()?;
                 let file = &loaded.settings.auth.file;
                 if !file.as_os_str().is_empty() {
-                    Access::read(file, SystemClock::new().wall_ms())?;
+                    Access::judge(file, SystemClock::new().wall_ms())?;
                 }
                 let (policies, plugins) = (&loaded.settings.policies, &loaded.settings.plugins);
                 let file = settings.config.as_deref();

@@ -25,6 +25,7 @@ use super::{
 use crate::{
     access::Doors,
     clock::SystemClock,
+    files::apart,
     http::{
         App, Budget, Cookies, Door, Forwarder, Gatekeeper, Listeners, LongestLag, Names, Replays,
         Seal, Server, ServerOptions, Shedding, Source, StreamBounds, Streams, Tls,
@@ -33,7 +34,7 @@ use crate::{
     manager::{Arbiters, Manager, engine::Engine},
     settings::{Audit, Settings},
     telemetry::{
-        Files, Recorder,
+        Metrics, Recorder,
         audit::{AuditError, AuditFiles, AuditLog},
         trace::Exporter,
     },
@@ -46,6 +47,8 @@ const UPKEEP: Duration = Duration::from_secs(5);
 const OPEN_DOOR_WARNING: Duration = Duration::from_secs(3600);
 /// Number of connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
+/// How long the last lines of the audit log may take.
+const LAST_LINES: Duration = Duration::from_secs(10);
 /// The longest silence on an event stream. A comment is sent before it ends.
 const MAX_SILENCE: Duration = Duration::from_secs(5);
 
@@ -207,9 +210,9 @@ impl Coordinator {
         self.followers.iter().for_each(Follower::reload);
     }
 
-    /// Which files are in force.
-    pub(crate) fn files(&self) -> &Files {
-        &self.engine.metrics.files
+    /// What is counted and observed, such as which files are in force.
+    pub(crate) fn metrics(&self) -> &Arc<Metrics> {
+        &self.engine.metrics
     }
 
     /// Accepts no more work, finishes what is in flight, syncs, and closes the store.
@@ -219,7 +222,12 @@ impl Coordinator {
         drop(self.socket);
         self.engine.stop().await;
         if let Some(audit) = self.audit {
-            audit.close();
+            let closed = apart(move || audit.close());
+            if tokio::time::timeout(LAST_LINES, closed).await.is_err() {
+                tracing::error!(
+                    "the last lines of the audit log are lost: its file system does not answer"
+                );
+            }
         }
         if let Some(traces) = self.traces {
             traces.stop().await;

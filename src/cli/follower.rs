@@ -8,12 +8,13 @@
 use std::{sync::Arc, time::Duration};
 
 use tokio::{
-    sync::{Notify, oneshot},
+    sync::Notify,
     time::{sleep, timeout},
 };
 
 use crate::{
     clock::{Clock as _, SystemClock},
+    files::apart,
     telemetry::{FileKind, Files},
 };
 
@@ -23,6 +24,9 @@ const LOOK: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Files that may change while a coordinator runs.
+///
+/// Looks and reads come one after the other, and each is told of before the next one begins. So no older content comes after
+/// a newer one.
 pub(super) trait Changing: Clone + Send + 'static {
     const KIND: FileKind;
     /// What was found.
@@ -91,19 +95,6 @@ fn say_silent<C: Changing>(files: &C) {
         format!("a look at the files did not end within {PATIENCE:?}: their file system is silent");
     tracing::error!(file = C::KIND.as_str(), fault, "what the files said before counts");
     files.files().refused(C::KIND, &[fault], SystemClock::new().wall_ms());
-}
-
-/// What a function returns that may block for ever; `None` if it panicked. The end of the process does not wait for it, as
-/// it would for a blocking task of the runtime.
-pub(super) async fn apart<T: Send + 'static>(
-    blocks: impl FnOnce() -> T + Send + 'static,
-) -> Option<T> {
-    let (found, waits) = oneshot::channel();
-    let run = move || drop(found.send(blocks()));
-    if let Err(error) = std::thread::Builder::new().name("files".into()).spawn(run) {
-        tracing::error!(%error, "no thread can be started to look at files");
-    }
-    waits.await.ok()
 }
 
 #[cfg(test)]

@@ -61,6 +61,7 @@ mod secret;
 mod serve;
 mod servers;
 mod sessions;
+mod settings_file;
 mod socket;
 mod status;
 mod store;

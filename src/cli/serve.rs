@@ -8,19 +8,19 @@ use tokio::{
 };
 
 use super::{
-    Exit, Failure, SettingsArgs, access_file::AccessFile, coordinator::Coordinator, follower::apart,
+    Exit, Failure, SettingsArgs,
+    access_file::AccessFile,
+    coordinator::Coordinator,
+    settings_file::{Read, SettingsFile},
 };
 use crate::{
     clock::{Clock as _, SystemClock},
     http,
     manager::engine,
-    settings::{Faults, Loaded, LogFormat, Plugin, PluginKind, Settings},
+    settings::{LogFormat, Plugin, PluginKind, Settings},
     telemetry::{FileKind, init_logs},
     worker::company,
 };
-
-/// Settings that were read again.
-type Read = Result<Loaded, Faults>;
 
 pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
     let loaded = args.load()?;
@@ -61,6 +61,7 @@ async fn serve(
     // A failure is ignored: this process may run without a service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     let (read, mut reads) = mpsc::unbounded_channel();
+    let file = SettingsFile::new(args, coordinator.metrics(), read).follow();
     loop {
         tokio::select! {
             ended = coordinator.ended() => return ended.context("the server ended"),
@@ -68,7 +69,7 @@ async fn serve(
             _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
             Some(()) = hangup.recv() => {
                 coordinator.reload_files();
-                actix::spawn(read_again(args.clone(), read.clone()));
+                file.reload();
                 continue;
             }
             Some(read) = reads.recv() => {
@@ -87,16 +88,9 @@ async fn serve(
     Ok(())
 }
 
-/// Reads all layers of the settings again. Leases are served on this thread, and a file system may not answer.
-async fn read_again(args: SettingsArgs, read: mpsc::UnboundedSender<Read>) {
-    if let Some(found) = apart(move || args.load()).await {
-        let _ = read.send(found);
-    }
-}
-
 /// Applies the policies and plugins of settings that were read again. Other changes need a restart. If the settings have
 /// faults, nothing changes.
-fn reload(read: Read, settings: &mut Settings, coordinator: &Coordinator) {
+fn reload((read, reason): Read, settings: &mut Settings, coordinator: &Coordinator) {
     let read = read.map_err(|faults| faults.0.iter().map(ToString::to_string).collect());
     let applied = read.and_then(|loaded| {
         let changed = loaded.settings.differing(settings);
@@ -105,13 +99,17 @@ fn reload(read: Read, settings: &mut Settings, coordinator: &Coordinator) {
         coordinator.set_policies(&next).map_err(|error| vec![format!("{error:#}")])?;
         Ok::<_, Vec<String>>((next, changed))
     });
-    let files = coordinator.files();
+    let files = &coordinator.metrics().files;
     match applied {
         Ok((next, changed)) => {
             files.applied(FileKind::Settings);
             files.need_restart(changed.clone());
             *settings = next;
-            tracing::info!(policies = settings.policies.len(), "settings reloaded: SIGHUP");
+            tracing::info!(
+                policies = settings.policies.len(),
+                reason,
+                "settings reloaded: {reason}"
+            );
             if !changed.is_empty() {
                 let keys = changed.join(", ");
                 tracing::warn!(keys, "these settings changed too, and need a restart");
@@ -120,7 +118,7 @@ fn reload(read: Read, settings: &mut Settings, coordinator: &Coordinator) {
         Err(faults) => {
             files.refused(FileKind::Settings, &faults, SystemClock::new().wall_ms());
             for fault in &faults {
-                tracing::error!(%fault, "settings not reloaded: SIGHUP");
+                tracing::error!(%fault, reason, "settings not reloaded: {reason}");
             }
             tracing::error!(faults = faults.len(), "the settings have faults: the policies stay");
         }

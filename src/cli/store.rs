@@ -109,7 +109,7 @@ fn access(settings: &Settings, now_ms: u64) -> Finding {
             Finding::ok("access", detail)
         };
     }
-    match Access::read(file, now_ms) {
+    match Access::judge(file, now_ms) {
         Ok(access) => match access.review() {
             odd if odd.is_empty() => {
                 Finding::ok("access", format!("{} principals", access.principals().len()))

@@ -2,7 +2,10 @@
 
 use futures_util::{StreamExt, stream};
 
-use super::{AdminError, Asked, CallError, Invalid, Manager, SessionView, looks::UNCOUNTED};
+use super::{
+    AdminError, Asked, CallError, Invalid, Manager, SessionView,
+    looks::{Looks, UNCOUNTED},
+};
 use crate::{
     actor,
     clock::HashSet,
@@ -83,8 +86,20 @@ impl Manager {
         &self,
         prefix: &str,
         after: Option<String>,
+        said: (&str, &str),
+        asked: impl Into<Asked>,
+    ) -> Result<ForgottenKeys, AdminError> {
+        self.forget_counted(prefix, after, said, asked, UNCOUNTED).await
+    }
+
+    /// The same, and tells how many records it looks at.
+    pub(crate) async fn forget_counted(
+        &self,
+        prefix: &str,
+        after: Option<String>,
         (reason, actor): (&str, &str),
         asked: impl Into<Asked>,
+        looks: Looks<'_>,
     ) -> Result<ForgottenKeys, AdminError> {
         check_text("reason", reason, MAX_REASON_BYTES)?;
         check_text("prefix", prefix, MAX_KEY_BYTES)?;
@@ -97,6 +112,7 @@ impl Manager {
         for _ in 0..FORGET_PAGES {
             let page = pages.next().await.map_err(CallError::Store)?;
             let Some(page) = page else { return Ok(done) };
+            looks(page.len());
             let keys = page.into_iter().filter(|(key, _)| !key.is_internal());
             let each = keys.map(|(key, found)| self.forget_one(key, found, (reason, actor), asked));
             let mut each = stream::iter(each).buffer_unordered(PAGE.min(self.at_once()));
@@ -194,12 +210,23 @@ impl Manager {
         actor: &str,
         asked: impl Into<Asked>,
     ) -> Result<DrainedOwner, AdminError> {
+        self.drain_owner_counted(owner, actor, asked, UNCOUNTED).await
+    }
+
+    /// The same, and tells how many records it looks at.
+    pub(crate) async fn drain_owner_counted(
+        &self,
+        owner: &Owner,
+        actor: &str,
+        asked: impl Into<Asked>,
+        looks: Looks<'_>,
+    ) -> Result<DrainedOwner, AdminError> {
         let asked = asked.into();
         let mut drained = DrainedOwner::default();
         // The leases of the owner's sessions end with them.
         let (mut sessions, mut members, mut from) = (HashSet::default(), HashSet::default(), None);
         loop {
-            let found = self.sessions(Some(owner), from, PAGE, |_| true, UNCOUNTED);
+            let found = self.sessions(Some(owner), from, PAGE, |_| true, looks);
             let (page, next) = found.await?;
             for session in page {
                 sessions.insert(session.digest);
@@ -215,6 +242,7 @@ impl Manager {
         }
         let mut pages = Pages::of(&*self.coordinator.store, "", PAGE);
         while let Some(page) = pages.next().await.map_err(CallError::Store)? {
+            looks(page.len());
             for (key, found) in &page {
                 let tenure = found.record.as_ref().ok().and_then(|record| record.tenure.as_ref());
                 let fits = |tenure: &&Tenure| {

@@ -71,39 +71,51 @@ impl Manager {
         }
     }
 
-    /// Reads the list, and puts it into force. Returns what is in force then.
-    async fn refresh_revocations(&self) -> Result<Arc<Revoked>, CallError> {
-        let Some(current) = self.revocations.current.get() else { return Ok(Arc::default()) };
-        let found = self.coordinator.store.read(&Key::of_revocations()).await?;
-        let read = match found.map(|found| found.record) {
-            None => Ok(Revoked::default()),
-            Some(Ok(record)) => {
-                Revoked::of_value(record.value.as_deref()).map_err(|error| error.to_string())
-            }
-            Some(Err(error)) => Err(error.to_string()),
+    /// Reads the list, and puts it into force. Returns what is in force then, and whether the store lost some of it.
+    async fn refresh_revocations(&self) -> Result<(Arc<Revoked>, bool), CallError> {
+        let Some(current) = self.revocations.current.get() else {
+            return Ok((Arc::default(), false));
         };
-        let now_ms = self.coordinator.clock.wall_ms();
-        match read {
-            Ok(read) => {
-                let (list, went_back) = read.after(&current.revoked());
-                let trouble = match went_back {
-                    true => Some(ListTrouble::WentBack),
-                    false if list.to_value().len() > NEARLY_FULL => Some(ListTrouble::NearlyFull),
-                    false => None,
-                };
-                self.put_into_force(current, list);
+        loop {
+            // It was durable before the read begins, so the read shows it or a later one. A list that comes into force
+            // during the read may be later than what is read.
+            let known = current.revoked();
+            let found = self.coordinator.store.read(&Key::of_revocations()).await?;
+            let read = match found.map(|found| found.record) {
+                None => Ok(Revoked::default()),
+                Some(Ok(record)) => {
+                    Revoked::of_value(record.value.as_deref()).map_err(|error| error.to_string())
+                }
+                Some(Err(error)) => Err(error.to_string()),
+            };
+            let now_ms = self.coordinator.clock.wall_ms();
+            let read = match read {
+                Ok(read) => read,
+                Err(why) => {
+                    self.revocations.trouble(Some(ListTrouble::Unread(why)), now_ms);
+                    return Ok((known, false));
+                }
+            };
+            let (list, went_back) = read.after(&known);
+            let trouble = match went_back {
+                true => Some(ListTrouble::WentBack),
+                false if list.to_value().len() > NEARLY_FULL => Some(ListTrouble::NearlyFull),
+                false => None,
+            };
+            if self.put_into_force(current, &known, list) {
                 self.revocations.trouble(trouble, now_ms);
+                return Ok((current.revoked(), went_back));
             }
-            Err(why) => self.revocations.trouble(Some(ListTrouble::Unread(why)), now_ms),
         }
-        Ok(current.revoked())
     }
 
-    fn put_into_force(&self, current: &Current, list: Revoked) {
-        current.revoke(list);
-        if self.revocations.is_asked.get().is_some() {
+    /// Puts a list into the place of `known`. Returns whether it did.
+    fn put_into_force(&self, current: &Current, known: &Arc<Revoked>, list: Revoked) -> bool {
+        let is_in_force = current.revoke(known, list);
+        if is_in_force && self.revocations.is_asked.get().is_some() {
             self.files().access_generation(current.generation());
         }
+        is_in_force
     }
 
     /// What is wrong with the list, and since when, in milliseconds since 1970.
@@ -111,12 +123,12 @@ impl Manager {
         self.revocations.known_trouble()
     }
 
-    /// The list, as the store has it now.
+    /// The list in force, after a look at the store.
     ///
     /// # Errors
     /// The store cannot be read.
     pub(crate) async fn revocations(&self) -> Result<Arc<Revoked>, CallError> {
-        self.refresh_revocations().await
+        Ok(self.refresh_revocations().await?.0)
     }
 
     /// Revokes a principal, a token or a certificate, for as long as `lasts` or until that is ended; or ends that. `by`
@@ -147,15 +159,16 @@ impl Manager {
             until_ms,
             ..Revocation::default()
         };
-        let known = self.refresh_revocations().await?;
+        let (known, went_back) = self.refresh_revocations().await?;
         let doors = self.revocations.doors.get().copied();
         let doors = doors.unwrap_or(Doors { uids: true, certificates: true });
         let carry_out =
             |list: &mut Revoked| list.carry_out(order, words.clone(), &current.load(), doors);
         match carry_out(&mut (*known).clone()) {
-            Err(NotCarriedOut::Known) => return Ok((known, false)),
+            Err(NotCarriedOut::Known) if !went_back => return Ok((known, false)),
             Err(NotCarriedOut::LocksOut) => return Err(AdminError::LocksOut),
-            Ok(()) => {}
+            // The store is to have again what it lost.
+            Err(NotCarriedOut::Known) | Ok(()) => {}
         }
         self.check_versions()?;
         let (asked, until) = (asked.into(), self.now() + PATIENCE);
@@ -184,8 +197,9 @@ impl Manager {
         let (target, revokes) = (&order.target, order.revokes);
         tracing::info!(%target, revokes, lasts_ms, by, reason, "an order for the revocation list stands");
         // The store need not be read for that. A later list may be in force by now.
-        if !list.leads_to(&current.revoked()) {
-            self.put_into_force(current, list);
+        let mut known = current.revoked();
+        while !list.leads_to(&known) && !self.put_into_force(current, &known, list.clone()) {
+            known = current.revoked();
         }
         Ok((current.revoked(), is_changed))
     }

@@ -10,6 +10,13 @@ use rustls::{
     },
 };
 
+#[cfg(feature = "server")]
+use crate::files::read_guarded;
+
+/// The largest file that gives rights, in bytes.
+#[cfg(feature = "server")]
+const MAX_BYTES: u64 = 64 << 20;
+
 /// The certificates of a file, at least one.
 pub(super) fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     all(path, "certificate")
@@ -20,6 +27,16 @@ pub(super) fn all<T: PemObject>(path: &Path, name: &str) -> Result<Vec<T>, Strin
     check_regular(path)?;
     let read = T::pem_file_iter(path).map_err(|error| said(&error, name))?;
     let found: Vec<T> = read.collect::<Result<_, _>>().map_err(|error| said(&error, name))?;
+    if found.is_empty() { Err(absent(name)) } else { Ok(found) }
+}
+
+/// All objects of one kind in a file that gives rights, at least one. Nobody may write or replace it but root and the user of
+/// this process.
+#[cfg(feature = "server")]
+pub(super) fn all_guarded<T: PemObject>(path: &Path, name: &str) -> Result<Vec<T>, String> {
+    let (content, _) = read_guarded(path, MAX_BYTES, rustix::process::geteuid())?;
+    let read: Result<Vec<T>, _> = T::pem_slice_iter(&content).collect();
+    let found = read.map_err(|error| said(&error, name))?;
     if found.is_empty() { Err(absent(name)) } else { Ok(found) }
 }
 

@@ -31,6 +31,7 @@ use super::{
     expiry::NamedCertificates,
     server::{Content, ServerFault, ServerFiles, Trust},
 };
+use crate::files::rights_on_the_way;
 
 /// The TLS settings of a server, as its files are now.
 pub struct Served {
@@ -71,8 +72,8 @@ struct Seen {
     named: Vec<NamedCertificates>,
 }
 
-/// What tells a file from the one that was there before; `None` if there is none.
-type Stamp = Option<(u64, u64, u64, i64, i64)>;
+/// What tells a file, and the directories and links on the way to it, from what was there before; `None` if there is none.
+type Stamp = (Option<[i64; 7]>, Option<Vec<[u32; 2]>>);
 
 impl Served {
     /// Reads the files.
@@ -207,17 +208,20 @@ fn tickets(files: &ServerFiles) -> Result<Arc<dyn ProducesTickets>, ServerFault>
 }
 
 fn stamps(files: &ServerFiles) -> Vec<Stamp> {
-    files.named().map(|path| stamp(path).ok()).collect()
+    files.named().map(|path| (stamp(path).ok(), rights_on_the_way(path))).collect()
 }
 
-fn stamp(path: &Path) -> io::Result<(u64, u64, u64, i64, i64)> {
+fn stamp(path: &Path) -> io::Result<[i64; 7]> {
     let found = fs::metadata(path)?;
-    Ok((found.dev(), found.ino(), found.len(), found.mtime(), found.mtime_nsec()))
+    let [dev, ino, len] = [found.dev(), found.ino(), found.len()].map(u64::cast_signed);
+    // Owner and mode change the time of the last change of the inode.
+    let [modified, changed] = [found.mtime(), found.ctime()];
+    Ok([dev, ino, len, modified, found.mtime_nsec(), changed, found.ctime_nsec()])
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use std::{os::unix::fs::PermissionsExt as _, process::Command};
 
     use tempfile::TempDir;
 
@@ -280,5 +284,26 @@ mod tests {
         fs::copy(dir.path().join("b.pem"), dir.path().join("ca")).expect("copied");
         assert_eq!(served.follow(), Change::Applied);
         assert!(!Arc::ptr_eq(&first.ticketer, &served.config().ticketer));
+    }
+
+    #[test]
+    fn authorities_that_others_could_replace_are_refused() {
+        let dir = pairs();
+        let [cert, key, client_ca] = ["a.pem", "a.key", "ca"].map(|file| dir.path().join(file));
+        fs::copy(&cert, &client_ca).expect("copied");
+        let set_mode = |path: &Path, mode: u32| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("a mode");
+        };
+        let files = ServerFiles { cert, key, client_ca: client_ca.clone(), crl: "".into() };
+        let served = Served::open(files.clone()).expect("files that nobody else may write");
+        for (path, odd, right) in [(client_ca.as_path(), 0o666, 0o644), (dir.path(), 0o777, 0o755)]
+        {
+            set_mode(path, odd);
+            let refused = Served::open(files.clone()).err().map(|fault| fault.setting);
+            assert_eq!(refused, Some("server.tls_client_ca"), "{path:?}");
+            assert!(matches!(served.follow(), Change::Refused(_)), "{path:?}");
+            set_mode(path, right);
+            assert_eq!(served.follow(), Change::Applied, "{path:?}");
+        }
     }
 }

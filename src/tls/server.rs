@@ -164,10 +164,10 @@ fn trust(files: &ServerFiles) -> Result<Trust, ServerFault> {
     let of_crl = |why| ServerFault { setting: "server.tls_crl", path: files.crl.clone(), why };
     let mut trust = Trust::default();
     if !files.client_ca.as_os_str().is_empty() {
-        trust.authorities = pem::certificates(&files.client_ca).map_err(of_ca)?;
+        trust.authorities = pem::all_guarded(&files.client_ca, "certificate").map_err(of_ca)?;
     }
     if !files.crl.as_os_str().is_empty() {
-        trust.lists = pem::all(&files.crl, "revocation list").map_err(of_crl)?;
+        trust.lists = pem::all_guarded(&files.crl, "revocation list").map_err(of_crl)?;
     }
     Ok(trust)
 }

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use rustix::process::Uid;
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -17,16 +18,18 @@ pub(super) struct Cells<'c> {
     text: TomlText<'c>,
     /// Where the file is. Paths in it begin there.
     pub(super) dir: PathBuf,
+    /// Beside root, only this user may change the files that it names.
+    pub(super) user: Uid,
     /// The files that it names.
     pub(super) named: Vec<PathBuf>,
     pub(super) faults: Vec<Fault>,
 }
 
 impl<'c> Cells<'c> {
-    pub(super) fn new(path: &Path, content: &'c str) -> Self {
+    pub(super) fn new(path: &Path, content: &'c str, user: Uid) -> Self {
         let dir = path.parent().unwrap_or(Path::new("")).to_owned();
         let text = TomlText::new(path, content);
-        Self { text, dir, named: Vec::new(), faults: Vec::new() }
+        Self { text, dir, user, named: Vec::new(), faults: Vec::new() }
     }
 
     pub(super) fn parse(&mut self) -> DeTable<'c> {

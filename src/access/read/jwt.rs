@@ -95,7 +95,7 @@ fn keys(value: &Spanned<DeValue<'_>>, cells: &mut Cells<'_>) -> Option<Keys> {
     let (named, at) = not_empty("jwt.keys", value, cells)?;
     let path = cells.dir.join(&named);
     cells.named.push(path.clone());
-    let content = || file::guarded(&path, MAX_KEYS_BYTES).map(|(content, _)| content);
+    let content = || file::guarded(&path, MAX_KEYS_BYTES, cells.user).map(|(content, _)| content);
     let read = Keys::read(content);
     read.map_err(|problem| cells.fault(at, "jwt.keys", format!("{named:?}: {problem}"))).ok()
 }

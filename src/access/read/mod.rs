@@ -12,6 +12,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use rustix::process::{Uid, geteuid};
 use toml::{
     Spanned,
     de::{DeTable, DeValue},
@@ -19,7 +20,7 @@ use toml::{
 
 use self::{cells::Cells, jwt::IssuerDraft, principal::Draft};
 use super::{principals::Access, warnings};
-use crate::settings::Faults;
+use crate::{files::judged_for, settings::Faults};
 
 /// What a look at the file found.
 pub struct Reading {
@@ -35,17 +36,25 @@ impl Access {
     /// # Errors
     /// All faults of the file, each with its line.
     pub fn read(path: &Path, now_ms: u64) -> Result<Self, Faults> {
-        Self::look(path, now_ms).access
+        Self::look(path, now_ms, geteuid()).access
     }
 
-    /// Reads a file, and says which other files it names.
+    /// Reads a file for a command: root may judge the file of a coordinator that runs as another user.
+    ///
+    /// # Errors
+    /// All faults of the file, each with its line.
+    pub fn judge(path: &Path, now_ms: u64) -> Result<Self, Faults> {
+        Self::look(path, now_ms, judged_for(path)).access
+    }
+
+    /// Reads a file that only root and this user may change, and says which other files it names.
     #[must_use]
-    pub fn look(path: &Path, now_ms: u64) -> Reading {
-        let (content, warning) = match file::read(path) {
+    pub fn look(path: &Path, now_ms: u64, user: Uid) -> Reading {
+        let (content, warning) = match file::read(path, user) {
             Ok(read) => read,
             Err(fault) => return Reading { named: Vec::new(), access: Err(Faults(vec![fault])) },
         };
-        let mut reading = Self::reading(path, &content, now_ms);
+        let mut reading = Self::reading(path, &content, now_ms, user);
         if let Ok(access) = &mut reading.access {
             access.warnings.splice(..0, warning);
         }
@@ -57,11 +66,11 @@ impl Access {
     /// # Errors
     /// All faults of the content and of those files, each with its line.
     pub fn parse(path: &Path, content: &str, now_ms: u64) -> Result<Self, Faults> {
-        Self::reading(path, content, now_ms).access
+        Self::reading(path, content, now_ms, geteuid()).access
     }
 
-    fn reading(path: &Path, content: &str, now_ms: u64) -> Reading {
-        let mut cells = Cells::new(path, content);
+    fn reading(path: &Path, content: &str, now_ms: u64, user: Uid) -> Reading {
+        let mut cells = Cells::new(path, content, user);
         let (drafts, issuers) = drafts(&mut cells);
         shared::judge(&drafts, &issuers, &mut cells);
         let Cells { mut faults, named, .. } = cells;

@@ -77,6 +77,15 @@ impl Revocation {
         of(self) == of(other)
     }
 
+    /// Whether it ends with `other` or later.
+    fn lasts_as_long_as(&self, other: &Self) -> bool {
+        match (self.until_ms, other.until_ms) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(own), Some(others)) => own >= others,
+        }
+    }
+
     /// Whether it has ended by itself.
     #[must_use]
     pub fn is_over(&self, now_ms: u64) -> bool {
@@ -106,7 +115,7 @@ pub struct UnreadableRevocations(#[from] serde_json::Error);
 /// Why an order is not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotCarriedOut {
-    /// It stands already, or ends what does not stand.
+    /// What it revokes is revoked for as long or longer already, or what it ends does not stand.
     Known,
     /// No principal would be left that could undo it.
     LocksOut,
@@ -156,8 +165,10 @@ impl Revoked {
         }
         let mut both = self;
         for entry in &known.entries {
-            if !both.entries.iter().any(|other| other.is_of(entry)) {
-                both.entries.push(entry.clone());
+            match both.entries.iter_mut().find(|other| other.is_of(entry)) {
+                None => both.entries.push(entry.clone()),
+                Some(other) if !other.lasts_as_long_as(entry) => *other = entry.clone(),
+                Some(_) => {}
             }
         }
         both.changes = both.changes.max(known.changes);
@@ -212,7 +223,8 @@ impl Revoked {
         };
         match (stands, order.revokes) {
             (None, false) => return Err(NotCarriedOut::Known),
-            (Some(stands), true) if stands.until_ms == entry.until_ms => {
+            // An order to revoke shortens nothing.
+            (Some(stands), true) if stands.lasts_as_long_as(&entry) => {
                 return Err(NotCarriedOut::Known);
             }
             _ => {}

@@ -19,9 +19,9 @@ use crate::{
 pub(super) struct CanArgs {
     /// Name of the principal
     name: String,
-    /// What it would do: hold, read, check, admin, break, probe or observe
+    /// What it would do: hold, read, check, admin, break, probe, observe or access
     verb: Verb,
-    /// Key that it would do this to; probe and observe have none
+    /// Key that it would do this to; probe, observe and access have none
     key: Option<String>,
     /// Owner under whose name it would call
     #[arg(long)]

@@ -38,5 +38,5 @@ pub(super) fn now_ms() -> u64 {
 }
 
 pub(super) fn read(file: &Path) -> Result<Access, Failure> {
-    Ok(Access::read(file, now_ms())?)
+    Ok(Access::judge(file, now_ms())?)
 }

@@ -152,7 +152,11 @@ fn notes(order: &AccessOrderBody, all: &Revocations) -> Vec<String> {
     let mut notes = Vec::new();
     let revokes = order.action == AccessAction::Revoke;
     if all.changed == Some(false) {
-        let nothing = if revokes { "it was revoked already" } else { "it was not revoked" };
+        let nothing = if revokes {
+            "it is revoked already, for as long or longer"
+        } else {
+            "it was not revoked"
+        };
         notes.push(format!("nothing changed: {nothing}"));
     }
     if let Some(name) = order.principal.as_deref().filter(|_| revokes && all.in_file == Some(false))
@@ -228,7 +232,10 @@ mod tests {
         };
         assert_eq!(notes(&revoke, &said(true, true)), [""; 0]);
         assert_eq!(notes(&unrevoke, &said(true, false)), [""; 0]);
-        assert_eq!(notes(&revoke, &said(false, true)), ["nothing changed: it was revoked already"]);
+        assert_eq!(
+            notes(&revoke, &said(false, true)),
+            ["nothing changed: it is revoked already, for as long or longer"]
+        );
         assert_eq!(notes(&unrevoke, &said(false, true)), ["nothing changed: it was not revoked"]);
         let unknown = notes(&revoke, &said(true, false));
         assert!(unknown.len() == 1 && unknown[0].contains("no principal \"x\""), "{unknown:?}");

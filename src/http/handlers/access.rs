@@ -30,7 +30,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// List the principals and credentials that are revoked.
 #[utoipa::path(get, operation_id = "list_revocations", path = "/v1/revocations", tag = "admin", responses(
-    (status = 200, description = "The revocation list, as the store has it now", body = Revocations),
+    (status = 200, description = "The revocation list in force at this node: what the store has now, and what the node knows beside it if the store lost some", body = Revocations),
     (status = 400, description = "The query has a parameter, and none is accepted", body = Problem),
     (status = 503, description = "`store-unavailable`", body = Problem),
 ))]

@@ -136,10 +136,12 @@ pub async fn forget(
     if let Err(problem) = app.door.intends(&request).await {
         return problem.respond(&request);
     }
+    let looks = caller.looks();
     let (mut all, mut after) = (Forgot { forgotten: 0, left: 0, next: None }, after.clone());
     loop {
-        match app.manager.forget(prefix, after, (reason, &by), received).await {
+        match app.manager.forget_counted(prefix, after, (reason, &by), received, &looks).await {
             Ok(ForgottenKeys { forgotten, left, next }) => {
+                caller.is_about(forgotten);
                 all.forgotten += forgotten as u64;
                 all.left += left as u64;
                 after = next;
@@ -222,10 +224,14 @@ pub async fn drain(
     let result = async {
         let owner = owner("owner", &wanted.owner)?;
         // The owner may hold any key.
-        Caller::of(&request).may_all_of(Verb::Admin, "")?;
+        let caller = Caller::of(&request);
+        caller.may_all_of(Verb::Admin, "")?;
         app.door.intends(&request).await?;
-        let drained = app.manager.drain_owner(&owner, &actor(&request), received).await;
+        let looks = caller.looks();
+        let drained =
+            app.manager.drain_owner_counted(&owner, &actor(&request), received, &looks).await;
         let mut drained = drained.map_err(|error| Problem::admin(&error, &app, None))?;
+        caller.is_about(drained.revoked + drained.asked);
         // All other nodes are asked: this node may not know of all their keys yet.
         let others = if was_forwarded(&request) { Vec::new() } else { app.manager.others() };
         for home in others {

@@ -82,19 +82,26 @@ async fn permits(
     key: &Key,
     gate: Option<u8>,
 ) -> Result<HttpResponse, Problem> {
-    if gate.is_some_and(|gate| gate > 0) {
-        return Err(Problem::field("gate", "is not possible for a key with permits: name one"));
+    let view = app.manager.view(key).await.map_err(|error| Problem::call(&error))?;
+    // A lease from before the key had permits goes on.
+    let is_lease = view.state != KeyState::Free;
+    match gate {
+        None | Some(0) => {}
+        Some(1) if is_lease => return gated(request, app, key).await,
+        Some(_) => {
+            return Err(Problem::field("gate", "is not possible for a key with permits: name one"));
+        }
     }
     let permits = app.manager.permits(key).await.map_err(|error| Problem::call(&error))?;
     let is_free = |view: &View| view.state == KeyState::Free && !view.quarantined;
     let free = permits.iter().filter(|(_, view)| is_free(view)).count();
     let taken = permits.iter().filter(|(_, view)| !is_free(view));
     let taken: Vec<Lease> = taken.map(|(key, view)| Lease::of(app, key, view)).collect();
-    let view = app.manager.view(key).await.map_err(|error| Problem::call(&error))?;
     // A caller waits in the queues of all permits that it may have.
     let waiters = taken.iter().map(|lease| lease.waiters).max().unwrap_or(0);
     let state = if free == 0 { KeyState::Held } else { KeyState::Free }.as_str();
-    let lease = Lease { state, waiters, ..Lease::of(app, key, &view) };
+    let lease = Lease::of(app, key, &view);
+    let lease = if is_lease { lease } else { Lease { state, waiters, ..lease } };
     let permits = Some(Permits { count: permits.len(), free, taken });
     Ok(json(request, StatusCode::OK, &GatedLease { lease, gate: None, permits }))
 }

@@ -22,6 +22,7 @@ pub(crate) use self::kind::Surroundings;
 use self::kind::{Figures, Opened, Opening};
 use super::witness::WitnessFile;
 use crate::{
+    files::apart,
     lease::Epoch,
     settings::{Settings, StoreKind},
     store::{Finding, Fresh, Health, LeaseStore, SecretBytes, Witness, embedded::EmbeddedStore},
@@ -30,6 +31,9 @@ use crate::{
 
 /// How often the node writes what it saw of a shared store to the witness file.
 const WITNESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How long the last of these writes may take.
+const WITNESS_PATIENCE: Duration = Duration::from_secs(10);
 
 pub(crate) struct OpenStore {
     pub(crate) store: Arc<dyn LeaseStore>,
@@ -243,7 +247,10 @@ impl OpenStore {
     /// Writes the witness file, settles what is in flight, and closes the store.
     pub(crate) async fn close(self) {
         if let Some(file) = &self.witness {
-            remember(&*self.store, file).await;
+            let remembered = remember(&*self.store, file);
+            if tokio::time::timeout(WITNESS_PATIENCE, remembered).await.is_err() {
+                tracing::warn!("node.witness is not written: its file system does not answer");
+            }
         }
         self.opened.close().await;
     }
@@ -253,8 +260,8 @@ async fn remember(store: &dyn LeaseStore, file: &WitnessFile) {
     let Some(shared) = store.shared() else { return };
     let frozen = matches!(store.health(), Health::Frozen(_));
     let (seen, file) = (shared.witness(), file.clone());
-    let saved = tokio::task::spawn_blocking(move || file.save(seen, frozen)).await;
-    if let Ok(Err(error)) = saved {
+    let saved = apart(move || file.save(seen, frozen)).await;
+    if let Some(Err(error)) = saved {
         tracing::warn!(
             error = format!("{error:#}"),
             "cannot write what was seen of the store to node.witness"

@@ -63,16 +63,18 @@ impl Kept {
         Self { path: dir.join(format!("{KEPT_PREFIX}{name}{KEPT_SUFFIX}")), log }
     }
 
-    /// The places that are kept. `has_lines`: the log has lines, so there must be places.
-    pub(super) fn read(&self, has_lines: bool) -> Heads {
+    /// The places that are kept; `None` if there must be places, because the log has lines, and they are not known.
+    pub(super) fn read(&self, has_lines: bool) -> Option<Heads> {
         match self.try_read() {
-            Ok(heads) => heads,
-            Err(error) if error.kind() == io::ErrorKind::NotFound && !has_lines => Heads::default(),
+            Ok(heads) => Some(heads),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !has_lines => {
+                Some(Heads::default())
+            }
             Err(error) => {
                 let path = self.path.display();
                 tracing::error!(%path, %error, "the last lines of the audit log are not known: whether its end was cut \
                                                off cannot be told. The file is made anew");
-                Heads::default()
+                None
             }
         }
     }

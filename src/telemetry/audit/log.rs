@@ -18,7 +18,7 @@ use super::{
     lacks::{Lacks, LostLines},
     lines::{CallLine, ChangeLine},
     queue::Queue,
-    trail::{AuditError, Trail},
+    trail::{AuditError, Trail, older},
     writer::Writer,
 };
 use crate::clock::Clock;
@@ -63,17 +63,24 @@ impl AuditLog {
     pub fn open(files: &AuditFiles, clock: Arc<dyn Clock>) -> Result<Self, AuditError> {
         let AuditFiles { path, max_size, keep, required, heads } = files;
         let kept = heads.as_deref().map(|dir| Kept::new(dir, path));
-        let has_lines =
-            |chain| fs::metadata(file_of(path, chain)).is_ok_and(|found| found.len() > 0);
+        let holds = |file: PathBuf| fs::metadata(file).is_ok_and(|found| found.len() > 0);
+        let has_lines = |chain| {
+            let file = file_of(path, chain);
+            holds(older(&file, 1)) || holds(file)
+        };
         let has_lines = Chain::ALL.into_iter().any(has_lines);
-        let written = kept.as_ref().map(|kept| kept.read(has_lines)).unwrap_or_default();
+        let read = kept.as_ref().map_or(Some(Heads::default()), |kept| kept.read(has_lines));
+        let lacks = Arc::new(Lacks::new());
+        if read.is_none() {
+            lacks.gap(clock.now());
+        }
+        let written = read.unwrap_or_default();
         let open = |chain| {
             let written = Heads::of(&written, chain);
             Trail::open(chain, &file_of(path, chain), (*max_size, *keep), written)
         };
         let trails = [open(Chain::Calls)?, open(Chain::Changes)?];
         let (queue, budgets) = (Arc::new(Queue::default()), Arc::new(Budgets::default()));
-        let lacks = Arc::new(Lacks::new());
         let writer = Writer::new(trails, kept, budgets.clone(), lacks.clone(), clock.clone());
         let lines = queue.clone();
         let spawned = std::thread::Builder::new().name("audit".into()).spawn(|| writer.run(lines));

@@ -11,6 +11,7 @@ pub mod isolation;
 mod jwt;
 mod leaks;
 mod limits;
+mod lost;
 mod matrix;
 mod nodes;
 mod one_connection;

@@ -73,6 +73,27 @@ async fn a_caller_that_hangs_up_has_paid() {
     assert!(owes_much(&refused), "{}", refused.text());
 }
 
+/// Orders about many keys look at all of them, and each lease that they end counts as a call.
+#[tokio::test]
+async fn orders_about_many_keys_are_charged_for_them() {
+    let guarded = Guarded::start(&principals(1), &[]);
+    hold_all(&guarded, "mate", "k/", KEYS).await;
+    let forget = json!({ "prefix": "k/", "reason": "r" });
+    let forgot = guarded.post("narrow", "/v1/admin/forget", &forget).await.ok();
+    assert_eq!(forgot["left"], KEYS, "{forgot}");
+    let refused = guarded.get("narrow", "/v1/leases?limit=1").await;
+    assert!(owes_much(&refused), "{}", refused.text());
+    let drainer = format!("{}limit = {{ rate = 1 }}\n", principal("drainer", &all_of("")));
+    write(&guarded.file, &[principals(1).concat(), drainer]);
+    let drain = json!({ "owner": "nobody" });
+    eventually("the drainer may drain", async || {
+        guarded.post("drainer", "/v1/admin/drain", &drain).await.status == 200
+    })
+    .await;
+    let refused = guarded.get("drainer", "/v1/leases?limit=1").await;
+    assert!(owes_much(&refused), "{}", refused.text());
+}
+
 /// A session makes its home node serve the call. The other node forwards it, and has only that to charge.
 #[tokio::test]
 async fn a_forwarded_search_is_charged_where_it_is_made() {

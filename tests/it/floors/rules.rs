@@ -11,7 +11,7 @@ const FLOORS: [&[&str]; 10] = [
     &["actor"],
     &["store", "plugin", "worker"],
     &["client"],
-    &["access", "clock", "settings", "telemetry", "tls"],
+    &["access", "clock", "files", "settings", "telemetry", "tls"],
     &["api"],
     &["lease"],
 ];

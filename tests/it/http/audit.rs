@@ -509,17 +509,33 @@ async fn a_log_whose_last_line_is_not_remembered_says_so() {
     log.until(1).await;
     server.signal(Signal::TERM);
     let stopped = server.wait();
-    let is_head = |path: &PathBuf| path.extension().is_some_and(|found| found == "head");
-    let found = fs::read_dir(stopped.dir()).expect("a directory");
-    let heads: Vec<PathBuf> =
-        found.map(|entry| entry.expect("an entry").path()).filter(is_head).collect();
-    assert_eq!(heads.len(), 1, "{heads:?}");
-    fs::remove_file(&heads[0]).expect("removed");
+    let remove_head = |dir: &Path| {
+        let is_head = |path: &PathBuf| path.extension().is_some_and(|found| found == "head");
+        let found = fs::read_dir(dir).expect("a directory");
+        let heads: Vec<PathBuf> =
+            found.map(|entry| entry.expect("an entry").path()).filter(is_head).collect();
+        assert_eq!(heads.len(), 1, "{heads:?}");
+        fs::remove_file(&heads[0]).expect("removed");
+    };
+    let is_told = async |server: &Server| {
+        let attention = server.get("/v1/status").await.ok()["attention"].clone();
+        let shows =
+            attention.as_array().expect("entries").iter().any(|it| it["kind"] == "audit-gap");
+        assert_eq!(shows, server.said().contains(says), "{attention} {}", server.said());
+        shows
+    };
+    remove_head(stopped.dir());
     let server = stopped.restart();
-    assert!(server.said().contains(says), "{}", server.said());
+    assert!(is_told(&server).await);
     server.signal(Signal::TERM);
     let server = server.wait().restart();
-    assert!(!server.said().contains(says), "{}", server.said());
+    assert!(!is_told(&server).await);
+    server.signal(Signal::TERM);
+    let stopped = server.wait();
+    remove_head(stopped.dir());
+    // Of the refusals and reads, only an older file is there.
+    fs::rename(&log.path, format!("{}.1", log.path.display())).expect("renamed");
+    assert!(is_told(&stopped.restart()).await);
 }
 
 #[tokio::test]

@@ -297,3 +297,46 @@ async fn a_permit_above_the_number_goes_on_and_is_not_handed_on() {
     server.post("/v1/transfer", &third.proof()).await.ok();
     assert_eq!(held(&server, "g/x").await, set(["g/x#1", "g/x#2"]));
 }
+
+/// A settings file that answers late does not undo what a later one said, and is told of while it is silent.
+#[tokio::test]
+async fn settings_that_are_read_late_undo_no_later_ones() {
+    let settings = |permits: u32| format!("[[policy]]\nprefix = \"s/\"\npermits = {permits}\n");
+    let server = Server::configured(&settings(2));
+    let file = server.settings_file();
+    let pipe = file.with_extension("pipe");
+    let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+    assert!(made.expect("mkfifo runs").success());
+    std::fs::rename(&pipe, &file).expect("renamed");
+    std::fs::hard_link(&file, &pipe).expect("a second name");
+    server.signal(Signal::HUP);
+    let silent = "tenure_file_not_in_force{file=\"settings\"}";
+    eventually(silent, async || server.metric(silent).await > 0.5).await;
+    let other = file.with_extension("new");
+    std::fs::write(&other, settings(5)).expect("a file");
+    std::fs::rename(&other, &file).expect("renamed");
+    server.signal(Signal::HUP);
+    let late = settings(3);
+    tokio::task::spawn_blocking(move || std::fs::write(pipe, late).expect("it is read"))
+        .await
+        .expect("written");
+    let five = async || server.get("/v1/leases/s/x").await.json()["permits"]["count"] == 5;
+    eventually("the later file is in force", five).await;
+    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    assert!(five().await, "and stays so");
+    assert!(server.metric(silent).await < 0.5);
+}
+
+/// A lease from before its key had permits is shown as what it is, and a proxy lets its holder in.
+#[tokio::test]
+async fn a_lease_from_before_permits_is_shown_and_passes_the_gate() {
+    let server = Server::configured("[[policy]]\nprefix = \"s/\"\npermits = 1\n");
+    let held = server.acquire("s/v", "w", 60_000).await;
+    reload(&server, "[[policy]]\nprefix = \"s/\"\npermits = 3\n").await;
+    let lease = server.get("/v1/leases/s/v").await.ok();
+    assert_eq!((&lease["state"], &lease["owner"]), (&json!("held"), &json!("w")), "{lease}");
+    let gate = server.get("/v1/leases/s/v?gate=1").await.ok();
+    assert_eq!(gate["token"], lease["token"], "{gate}");
+    server.release(&held).await;
+    server.get("/v1/leases/s/v?gate=1").await.problem(400, "invalid-field");
+}

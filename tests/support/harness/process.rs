@@ -118,7 +118,11 @@ impl Server {
 
     /// Replaces its settings file, which it has not read yet.
     pub fn configure(&self, config: &str) {
-        std::fs::write(self.dir().with_file_name(CONFIG), config).expect("a settings file");
+        std::fs::write(self.settings_file(), config).expect("a settings file");
+    }
+
+    pub fn settings_file(&self) -> PathBuf {
+        self.dir().with_file_name(CONFIG)
     }
 
     /// A store in this directory, which stays.

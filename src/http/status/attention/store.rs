@@ -140,8 +140,8 @@ fn audit(facts: &Facts) -> Option<Attention> {
 
 fn audit_gaps(facts: &Facts) -> Option<Attention> {
     let gaps = facts.audit_gaps?;
-    let says = "the audit log of this node lacks lines that were written: its end was cut off or changed, or a file was \
-                removed";
+    let says = "the audit log of this node lacks lines that were written, or the file that remembers its end is gone: its \
+                end was cut off or changed, or a file was removed";
     let help = "find out who may write the files; tenure audit verify; docs/runbook.md, under TenureAuditGap";
     let entry = of_node("audit-gap", WARNING, says.to_owned());
     let help = Some(help.to_owned());

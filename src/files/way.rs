@@ -8,7 +8,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use rustix::io::Errno;
+use rustix::{io::Errno, process::Uid};
 
 /// The largest number of links on the way to a file, as the kernel has it.
 const MOST_LINKS: usize = 40;
@@ -36,12 +36,12 @@ impl Step {
         [self.mode, self.owner]
     }
 
-    /// Why another user than root and the user of this process could put another file into the place of the one at the
-    /// end of the way, if one could.
-    pub(super) fn replaceable(&self) -> Option<String> {
+    /// Why another user than root and this one could put another file into the place of the one at the end of the way, if
+    /// one could.
+    pub(super) fn replaceable(&self, user: Uid) -> Option<String> {
         let Self { path, is_link, mode, owner } = self;
         let (path, kind) = (path.display(), if *is_link { "link" } else { "directory" });
-        if *owner != 0 && *owner != rustix::process::geteuid().as_raw() {
+        if *owner != 0 && *owner != user.as_raw() {
             return Some(format!(
                 "is reached by the {kind} {path} of the user with uid {owner}, who could replace it: chown {path} to root \
                  or to the user that tenure runs as"
@@ -97,10 +97,12 @@ mod tests {
         os::unix::fs::{PermissionsExt as _, symlink},
     };
 
+    use rustix::process::geteuid;
+
     use super::*;
 
     fn why(path: &Path) -> Option<String> {
-        to(path).expect("a way").iter().find_map(Step::replaceable)
+        to(path).expect("a way").iter().find_map(|step| step.replaceable(geteuid()))
     }
 
     fn set_mode(path: &Path, mode: u32) {
@@ -132,7 +134,7 @@ mod tests {
         for mut step in to(&path).expect("a way") {
             step.owner = if step.owner == 12_345 { 12_346 } else { 12_345 };
             let (kind, found) =
-                (if step.is_link { "link" } else { "directory" }, step.replaceable());
+                (if step.is_link { "link" } else { "directory" }, step.replaceable(geteuid()));
             let says = format!("is reached by the {kind} {} of the user", step.path.display());
             assert!(found.as_ref().is_some_and(|found| found.starts_with(&says)), "{found:?}");
         }
