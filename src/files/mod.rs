@@ -1,7 +1,7 @@
 //! Files that a coordinator depends on: who else may change them, and file systems that do not answer.
 //!
 //! Guarantees: [`read_guarded`] returns no content that another user than root and the given one could have replaced.
-//! [`apart`] holds up neither the thread that waits nor the end of the process.
+//! [`apart()`] holds up neither the thread that waits nor the end of the process.
 //!
 //! Does not guarantee: that a file stays as it was read.
 
