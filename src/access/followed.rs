@@ -23,7 +23,7 @@ use crate::{
     settings::{Fault, Faults, Origin},
 };
 
-/// After so many looks in a row, each of which found other files than the look before, the files are said to be at fault.
+/// The files are at fault when so many looks in a row each find other files than the look before.
 const MOST_RESTLESS: u32 = 10;
 
 /// The access file, and the principals in force.

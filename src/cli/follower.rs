@@ -1,9 +1,9 @@
 //! Follows files while a coordinator runs.
 //!
 //! Guarantees: a look at the files has a thread of its own. A file system that does not answer holds up no lease, no other
-//! file and no end of the process. It is told of once, and the files are read again when it answers.
+//! file and no end of the process. The follower reports it once, and reads the files again when it answers.
 //!
-//! Does not guarantee: that a look ends. No other look at the same files begins before it does.
+//! Does not guarantee: that a look ends. Until it ends, no other look at the same files begins.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,25 +20,29 @@ use crate::{
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(2);
-/// After so long, the file system is said not to answer.
+/// The follower reports a silent file system when a look takes longer than this.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Files that may change while a coordinator runs.
 ///
-/// Looks and reads come one after the other, and each is told of before the next one begins. So no older content comes after
-/// a newer one.
+/// A look or read begins after the result of the one before was reported. So an older content is never reported after a newer
+/// content.
 pub(super) trait Changing: Clone + Send + 'static {
     const KIND: FileKind;
-    /// What was found.
+    /// Whether a change of the files has them read, too. If not, only SIGHUP does.
+    const LOOKS: bool = true;
+    /// The result of a look or of a read.
     type Look: Send + 'static;
 
     /// Reads the files if they changed. Blocks.
-    fn look(&self) -> Self::Look;
+    fn look(&self) -> Self::Look {
+        self.read()
+    }
 
     /// Reads the files, whether they changed or not. Blocks.
     fn read(&self) -> Self::Look;
 
-    /// Tells of what was found, and why the files were read.
+    /// Reports a result, and why the files were read.
     fn tell(&self, found: Self::Look, reason: &str);
 
     /// The kinds of files that are not in force.
@@ -68,7 +72,7 @@ async fn follow<C: Changing>(files: C, wanted: Arc<Notify>) {
     loop {
         let reason = tokio::select! {
             () = wanted.notified() => Some("SIGHUP"),
-            () = sleep(LOOK) => answers_again.then_some("their file system answers again"),
+            () = sleep(LOOK), if C::LOOKS || answers_again => answers_again.then_some("their file system answers again"),
         };
         let looked_at = files.clone();
         let mut look = std::pin::pin!(apart(move || match reason {

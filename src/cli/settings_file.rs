@@ -42,21 +42,15 @@ impl SettingsFile {
 
 impl Changing for SettingsFile {
     const KIND: FileKind = FileKind::Settings;
-    type Look = Option<Result<Loaded, Faults>>;
-
-    /// Only SIGHUP has the settings read.
-    fn look(&self) -> Self::Look {
-        None
-    }
+    const LOOKS: bool = false;
+    type Look = Result<Loaded, Faults>;
 
     fn read(&self) -> Self::Look {
-        Some(self.args.load())
+        self.args.load()
     }
 
     fn tell(&self, found: Self::Look, reason: &str) {
-        if let Some(read) = found {
-            let _ = self.reads.send((read, reason.to_owned()));
-        }
+        let _ = self.reads.send((found, reason.to_owned()));
     }
 
     fn files(&self) -> &Files {

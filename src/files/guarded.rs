@@ -44,16 +44,15 @@ pub fn read_guarded(path: &Path, most: u64, user: Uid) -> Result<(Vec<u8>, u32),
     Ok((content, mode))
 }
 
-/// What tells the owners and modes of the directories and links on the path to a file from those before; `None` if the path
-/// leads nowhere.
+/// The owner and mode of each directory and link on the path to a file; `None` if the path leads nowhere.
 #[must_use]
 pub fn rights_on_the_way(path: &Path) -> Option<Vec<[u32; 2]>> {
     let steps = way::to(path).ok()?;
     Some(steps.iter().map(Step::rights).collect())
 }
 
-/// The user for whom a command judges a file: the user of this process. Root judges for a coordinator that runs as the owner of
-/// the file.
+/// The user who may change a file, besides root, where a command judges it: the user of this process, or the file's owner if
+/// this is root, since a coordinator may run as that user.
 #[must_use]
 pub fn judged_for(path: &Path) -> Uid {
     let own = geteuid();

@@ -11,6 +11,9 @@ use rustls::{
 };
 
 #[cfg(feature = "server")]
+use rustix::process::Uid;
+
+#[cfg(feature = "server")]
 use crate::files::read_guarded;
 
 /// The largest file that gives rights, in bytes.
@@ -30,11 +33,14 @@ pub(super) fn all<T: PemObject>(path: &Path, name: &str) -> Result<Vec<T>, Strin
     if found.is_empty() { Err(absent(name)) } else { Ok(found) }
 }
 
-/// All objects of one kind in a file that gives rights, at least one. Nobody may write or replace it but root and the user of
-/// this process.
+/// All objects of one kind in a file that gives rights, at least one. Nobody may write or replace it but root and this user.
 #[cfg(feature = "server")]
-pub(super) fn all_guarded<T: PemObject>(path: &Path, name: &str) -> Result<Vec<T>, String> {
-    let (content, _) = read_guarded(path, MAX_BYTES, rustix::process::geteuid())?;
+pub(super) fn all_guarded<T: PemObject>(
+    path: &Path,
+    name: &str,
+    user: Uid,
+) -> Result<Vec<T>, String> {
+    let (content, _) = read_guarded(path, MAX_BYTES, user)?;
     let read: Result<Vec<T>, _> = T::pem_slice_iter(&content).collect();
     let found = read.map_err(|error| said(&error, name))?;
     if found.is_empty() { Err(absent(name)) } else { Ok(found) }

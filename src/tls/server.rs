@@ -14,10 +14,13 @@ use rustls::{
     sign::{CertifiedKey, SingleCertAndKey},
 };
 
+use rustix::process::{Uid, geteuid};
+
 use super::{
     expiry::{NamedCertificates, not_after},
     pem,
 };
+use crate::files::judged_for;
 
 /// The protocol that is spoken over TLS.
 const HTTP: &[u8] = b"http/1.1";
@@ -73,20 +76,25 @@ pub(super) struct Content {
     pub(super) named: Vec<NamedCertificates>,
 }
 
-/// Finds the first fault of the files.
+/// Finds the first fault of the files for a command: root may judge the files of a coordinator that runs as another user.
 ///
 /// # Errors
 /// [`ServerFault`] when a file cannot be used.
 pub fn check(files: &ServerFiles) -> Result<(), ServerFault> {
-    Content::read(files).map(drop)
+    Content::judge(files, judged_for).map(drop)
 }
 
 impl Content {
-    /// Reads all files.
+    /// Reads all files. Only root and the user of this process may change those that give rights.
     pub(super) fn read(files: &ServerFiles) -> Result<Self, ServerFault> {
+        Self::judge(files, |_| geteuid())
+    }
+
+    /// Reads all files. Only root and the user that `user` gives for a file may change it if it gives rights.
+    fn judge(files: &ServerFiles, user: impl Fn(&Path) -> Uid) -> Result<Self, ServerFault> {
         let provider = Arc::new(ring::default_provider());
         let (key, expires) = certified_key(files, &provider)?;
-        let trust = trust(files)?;
+        let trust = trust(files, user)?;
         let verifier = verifier(files, &trust, provider)?;
         let leaf = key.cert[0].clone();
         let named = named(files, &key.cert, &trust)?;
@@ -158,16 +166,19 @@ fn named(
     Ok(named)
 }
 
-fn trust(files: &ServerFiles) -> Result<Trust, ServerFault> {
+fn trust(files: &ServerFiles, user: impl Fn(&Path) -> Uid) -> Result<Trust, ServerFault> {
     let of_ca =
         |why| ServerFault { setting: "server.tls_client_ca", path: files.client_ca.clone(), why };
     let of_crl = |why| ServerFault { setting: "server.tls_crl", path: files.crl.clone(), why };
     let mut trust = Trust::default();
     if !files.client_ca.as_os_str().is_empty() {
-        trust.authorities = pem::all_guarded(&files.client_ca, "certificate").map_err(of_ca)?;
+        let user = user(&files.client_ca);
+        let read = pem::all_guarded(&files.client_ca, "certificate", user);
+        trust.authorities = read.map_err(of_ca)?;
     }
     if !files.crl.as_os_str().is_empty() {
-        trust.lists = pem::all_guarded(&files.crl, "revocation list").map_err(of_crl)?;
+        let read = pem::all_guarded(&files.crl, "revocation list", user(&files.crl));
+        trust.lists = read.map_err(of_crl)?;
     }
     Ok(trust)
 }

@@ -26,6 +26,8 @@ use super::{
 pub const ANSWER: u64 = 8 * SECOND;
 /// A call waits for so long for a write that is late.
 const LATE_WRITE: u64 = 10 * SECOND;
+/// An order waits for so long for the pool's record, which another order keeps that a full store or a crash cut short.
+const PATIENCE: u64 = 10 * SECOND;
 /// So long after the faults calls are answered in time.
 pub const SETTLED: u64 = 10 * SECOND;
 
@@ -138,6 +140,9 @@ impl Worker {
             _ => 1,
         };
         let mut within = wait + steps * plan.answer_within(op);
+        if matches!(ask, Ask::OrderPool(_)) {
+            within += PATIENCE;
+        }
         if plan.disk_hangs(asked, asked + within + SECOND) {
             within += LATE_WRITE;
         }

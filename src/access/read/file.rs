@@ -1,4 +1,4 @@
-//! The content of the file itself and of those that it names, and who else may read them.
+//! The content of the access file and of the files of keys that it names, and who else may read them.
 
 use std::{path::Path, sync::Arc};
 
@@ -14,7 +14,7 @@ const MAX_BYTES: u64 = 16 << 20;
 /// The bits of a mode for the users who may read the file beside its owner.
 const OTHERS_READ: u32 = 0o044;
 
-/// The content of the file, and what to look at.
+/// The content of the access file, and a warning.
 pub(super) fn read(path: &Path, user: Uid) -> Result<(String, Option<String>), Fault> {
     let (content, mode) = guarded(path, MAX_BYTES, user).map_err(|problem| Fault {
         origin: Origin::File { path: Arc::new(path.to_owned()), line: None },

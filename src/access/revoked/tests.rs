@@ -125,7 +125,7 @@ fn a_principal_is_left_that_can_undo_it() {
     list.carry_out(&named("two"), words(2, None), &others, ALL).expect("three is left");
     let last = list.carry_out(&named("three"), words(3, None), &others, ALL);
     assert_eq!(last, Err(NotCarriedOut::LocksOut));
-    // A way in that is not open leaves nobody.
+    // A principal whom no open door lets in cannot undo it.
     let with = file(&[
         ("one", &token("1")),
         ("two", "uid = [7]"),

@@ -60,12 +60,8 @@ pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         if !view.known {
             return Err(Problem::unknown_key(&key));
         }
-        // The home node knows until when it promised, and who waits.
-        if let (true, Some(node)) = (view.elsewhere && !was_forwarded(&request), view.node) {
-            let home = app.manager.home(node);
-            if let Some(response) = relay(&request, &app, &home, bytes::Bytes::new()).await {
-                return Ok(response);
-            }
+        if let Some(response) = of_home(&request, &app, &view).await {
+            return Ok(response);
         }
         Ok(json(&request, StatusCode::OK, &Lease::of(&app, &key, &view)))
     };
@@ -73,6 +69,12 @@ pub async fn get(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         Ok(response) => response,
         Err(problem) => problem.respond(&request),
     }
+}
+
+/// The answer of the key's home node, which knows until when it promised, and who waits.
+async fn of_home(request: &HttpRequest, app: &App, view: &View) -> Option<HttpResponse> {
+    let node = view.node.filter(|_| view.elsewhere && !was_forwarded(request))?;
+    relay(request, app, &app.manager.home(node), bytes::Bytes::new()).await
 }
 
 /// A key with permits.
@@ -91,6 +93,9 @@ async fn permits(
         Some(_) => {
             return Err(Problem::field("gate", "is not possible for a key with permits: name one"));
         }
+    }
+    if is_lease && let Some(response) = of_home(request, app, &view).await {
+        return Ok(response);
     }
     let permits = app.manager.permits(key).await.map_err(|error| Problem::call(&error))?;
     let is_free = |view: &View| view.state == KeyState::Free && !view.quarantined;

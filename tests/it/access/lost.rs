@@ -1,19 +1,15 @@
 //! The revocation list beside a store that loses its end, and beside many readers.
 
-use std::{
-    path::Path,
-    process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering::SeqCst},
 };
 
 use serde_json::{Value, json};
 
 use super::cast::{Guarded, all_of, call_at, principal, write};
 use crate::{
-    nodes::pair::{Pair, Store},
+    nodes::pair::Pair,
     support::{clock::eventually, harness::Reply, node::Node},
 };
 
@@ -23,11 +19,6 @@ fn cast() -> [String; 3] {
 
 fn order(action: &str, name: &str) -> Value {
     json!({ "action": action, "principal": name, "reason": "it leaked" })
-}
-
-fn copy(from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg("-a").args([from, to]).status();
-    assert!(copied.is_ok_and(|status| status.success()), "{} to {}", from.display(), to.display());
 }
 
 async fn post(node: &Node, path: &str, body: &Value) -> Reply {
@@ -49,12 +40,7 @@ async fn what_the_store_lost_of_the_list_is_stored_by_an_order_that_stands_alrea
     let sets = [format!("auth.file={}", file.display())];
     let mut pair = Pair::nats_with(&sets, &sets, "admin", &[]).await;
     post(&pair.a, "/v1/admin/access", &order("revoke", "other")).await.ok();
-    let Store::Nats(server) = &mut pair.store else { unreachable!() };
-    let data = server.data_dir();
-    let older = data.with_extension("older");
-    server.kill();
-    copy(&data, &older);
-    server.run();
+    pair.store.copy();
     eventually("the order stands", async || {
         post(&pair.a, "/v1/admin/access", &order("revoke", "leaver")).await.status == 200
     })
@@ -65,11 +51,7 @@ async fn what_the_store_lost_of_the_list_is_stored_by_an_order_that_stands_alrea
         let body = json!({ "keys": keys, "count": 100, "owner": "w", "ttl_ms": 60_000 });
         post(&pair.a, "/v1/acquire-any", &body).await.ok();
     }
-    let Store::Nats(server) = &mut pair.store else { unreachable!() };
-    server.kill();
-    std::fs::remove_dir_all(&data).expect("it is there");
-    copy(&older, &data);
-    server.run();
+    pair.store.put_back();
     for node in [&pair.a, &pair.b] {
         let frozen = async || node.metric("tenure_store_frozen").await > 0.5;
         eventually("the node freezes", frozen).await;

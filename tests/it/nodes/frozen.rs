@@ -1,10 +1,6 @@
 //! R7: a store that went backwards.
 
-use std::{
-    path::Path,
-    process::Command,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use futures_util::StreamExt;
 use serde_json::json;
@@ -90,22 +86,12 @@ fn listen(url: &str) -> Arc<Mutex<String>> {
     heard
 }
 
-fn copy(from: &Path, to: &Path) {
-    let copied = Command::new("cp").arg("-a").args([from, to]).status();
-    assert!(copied.is_ok_and(|status| status.success()), "{} to {}", from.display(), to.display());
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn who_listens_follows_a_store_that_went_backwards() {
     let mut pair = Pair::nats().await;
     let heard = listen(&pair.a.url);
     acquire(&pair.a, "kept", "w1", 60_000).await;
-    let Store::Nats(server) = &mut pair.store else { unreachable!() };
-    let data = server.data_dir();
-    let older = data.with_extension("older");
-    server.kill();
-    copy(&data, &older);
-    server.run();
+    pair.store.copy();
     let ready = within(ms(DEATH_MS), async || reasons(&pair).await.is_empty());
     assert!(ready.await, "{}", reasons(&pair).await);
     // A node that was quick to say so may not have noticed yet that the server was gone.
@@ -130,11 +116,7 @@ async fn who_listens_follows_a_store_that_went_backwards() {
     let before = pair.b.get("/v1/events?after=0&format=json&wait_ms=0").await;
     let cursor = before["next"].as_str().expect("a cursor").to_owned();
 
-    let Store::Nats(server) = &mut pair.store else { unreachable!() };
-    server.kill();
-    std::fs::remove_dir_all(&data).expect("it is there");
-    copy(&older, &data);
-    server.run();
+    pair.store.put_back();
     for node in [&pair.a, &pair.b] {
         let frozen = within(ms(DEATH_MS), async || node.metric("tenure_store_frozen").await == 1.0);
         assert!(frozen.await, "{} does not freeze", node.url);

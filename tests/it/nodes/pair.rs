@@ -1,7 +1,11 @@
 //! Two nodes on one store.
 
-use std::{path::PathBuf, process::Command};
+use std::{
+    path::{Path, PathBuf},
+    process::Command,
+};
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -18,6 +22,37 @@ pub const DEATH_MS: u64 = 15_000;
 pub enum Store {
     Nats(Server),
     DynamoDb(Endpoint),
+}
+
+impl Store {
+    /// Copies the data of the NATS server, which stands still meanwhile.
+    pub fn copy(&mut self) {
+        let server = self.server();
+        let data = server.data_dir();
+        server.kill();
+        copy(&data, &data.with_extension("older"));
+        server.run();
+    }
+
+    /// Puts the data of the NATS server back to the copy.
+    pub fn put_back(&mut self) {
+        let server = self.server();
+        let data = server.data_dir();
+        server.kill();
+        std::fs::remove_dir_all(&data).expect("it is there");
+        copy(&data.with_extension("older"), &data);
+        server.run();
+    }
+
+    fn server(&mut self) -> &mut Server {
+        let Self::Nats(server) = self else { panic!("the store is no NATS server") };
+        server
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    let copied = Command::new("cp").arg("-a").args([from, to]).status();
+    assert!(copied.is_ok_and(|status| status.success()), "{} to {}", from.display(), to.display());
 }
 
 pub struct Pair {
@@ -193,6 +228,17 @@ impl Pair {
     /// The settings' file of the nodes that the pair began with.
     pub fn settings(&self) -> PathBuf {
         self.dir.path().join("tenure.toml")
+    }
+
+    /// Gives both nodes one more policy.
+    pub async fn reload(&self, policy: &str) {
+        let known = std::fs::read_to_string(self.settings()).expect("the settings of the pair");
+        std::fs::write(self.settings(), known + policy).expect("settings");
+        for node in [&self.a, &self.b] {
+            node.signal(Signal::HUP);
+            let applied = "tenure_config_reloads_total{outcome=\"applied\"}";
+            assert!(within(ms(5_000), async || node.metric(applied).await > 0.5).await);
+        }
     }
 
     /// Runs the program on the same store.

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 
 use crate::nodes::{
     on_both_stores,
-    pair::{Grant, Pair},
+    pair::{Grant, Pair, acquire},
 };
 use crate::support::clock::{ms, sleep_ms};
 
 on_both_stores!(
     callers_at_two_nodes_share_permits_and_never_block_each_other,
     a_permit_waits_for_a_holder_at_the_other_node,
+    the_home_shows_a_lease_from_before_permits,
 );
 
 const PERMITS: usize = 4;
@@ -101,4 +102,13 @@ async fn a_permit_waits_for_a_holder_at_the_other_node(pair: Pair) {
     let ((status, answer), _): ((u16, Value), _) = tokio::join!(waits, frees);
     assert_eq!((status, &answer["key"]), (200, &json!(held[&2].key)), "{answer}");
     assert!(answer["token"].as_u64() > Some(held[&2].token));
+}
+
+/// The other node asks the home, which alone knows when the lease ends.
+async fn the_home_shows_a_lease_from_before_permits(pair: Pair) {
+    acquire(&pair.a, "later/v", "w", 60_000).await;
+    pair.reload("[[policy]]\nprefix = \"later/\"\npermits = 3\n").await;
+    let shown = pair.b.get("/v1/leases/later/v").await;
+    let ends = shown["expires_in_ms"].as_u64().expect("a time");
+    assert!((1..=60_000).contains(&ends) && shown["owner"] == "w", "{shown}");
 }

@@ -3,7 +3,6 @@
 use std::fs;
 
 use futures_util::future::join_all;
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::nodes::{
@@ -62,19 +61,8 @@ async fn forget(node: &Node, count: u64) {
     assert!(done.await, "all are free, and forgotten");
 }
 
-/// Gives both nodes the policy.
-async fn reload(pair: &Pair) {
-    let known = fs::read_to_string(pair.settings()).expect("the settings of the pair");
-    fs::write(pair.settings(), known + POLICY).expect("settings");
-    for node in [&pair.a, &pair.b] {
-        node.signal(Signal::HUP);
-        let applied = "tenure_config_reloads_total{outcome=\"applied\"}";
-        assert!(within(ms(5_000), async || node.metric(applied).await > 0.5).await);
-    }
-}
-
 async fn of_many_new_keys_at_one_node_just_as_many_are_granted_as_may_be(pair: Pair) {
-    reload(&pair).await;
+    pair.reload(POLICY).await;
     let keys: Vec<_> = (0..40).map(|n| format!("few/{n}")).collect();
     let answers = join_all(keys.iter().map(|key| ask(&pair.a, key))).await;
     let with = |wanted: u16| answers.iter().filter(|(status, _)| *status == wanted).count();
@@ -82,7 +70,7 @@ async fn of_many_new_keys_at_one_node_just_as_many_are_granted_as_may_be(pair: P
 }
 
 async fn what_another_node_removed_counts_no_more(pair: Pair) {
-    reload(&pair).await;
+    pair.reload(POLICY).await;
     for n in 0..4 {
         take(&pair.a, &format!("few/{n}")).await;
     }
@@ -99,7 +87,7 @@ async fn what_another_node_removed_counts_no_more(pair: Pair) {
 }
 
 async fn what_other_nodes_add_and_forget_counts(mut pair: Pair) {
-    reload(&pair).await;
+    pair.reload(POLICY).await;
     for (node, n) in [(&pair.a, 0), (&pair.b, 1), (&pair.a, 2)] {
         take(node, &format!("few/{n}")).await;
     }

@@ -28,18 +28,7 @@ use crate::{
 
 /// A coordinator whose writes of `b` wait for a permit.
 async fn slow_at_b(inner: Arc<dyn LeaseStore>) -> (Arc<Manager>, Arc<Semaphore>) {
-    let permits = Arc::new(Semaphore::new(0));
-    let gate = permits.clone();
-    let store = Meddled::writing(inner, move |inner, write| {
-        let gate = (write.key == key("b")).then(|| gate.clone());
-        let inner = inner.clone();
-        Box::pin(async move {
-            if let Some(gate) = gate {
-                let _permit = gate.acquire().await.expect("open");
-            }
-            inner.compare_and_set(write).await
-        })
-    });
+    let (store, permits) = Meddled::gated(inner, |written| *written == key("b"));
     (open(store).await, permits)
 }
 

@@ -19,6 +19,7 @@ use tenure::{
     },
     telemetry::{Metrics, OwnershipLog},
 };
+use tokio::sync::Semaphore;
 
 type Meddle = dyn Fn(&Arc<dyn LeaseStore>, Write) -> StoreFuture<WriteOutcome> + Send + Sync;
 
@@ -49,6 +50,26 @@ impl Meddled {
         let (refused, scans) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let (unreadable, unlistable) = (AtomicBool::new(false), AtomicBool::new(false));
         Arc::new(Self { inner, unreadable, unlistable, refused, scans, write: Box::new(write) })
+    }
+
+    /// A store whose writes of these keys wait until the gate has permits.
+    pub fn gated(
+        inner: Arc<dyn LeaseStore>,
+        waits: impl Fn(&Key) -> bool + Send + Sync + 'static,
+    ) -> (Arc<Self>, Arc<Semaphore>) {
+        let gate = Arc::new(Semaphore::new(0));
+        let held = gate.clone();
+        let store = Self::writing(inner, move |inner, write| {
+            let gate = waits(&write.key).then(|| held.clone());
+            let inner = inner.clone();
+            Box::pin(async move {
+                if let Some(gate) = gate {
+                    let _permit = gate.acquire().await.expect("open");
+                }
+                inner.compare_and_set(write).await
+            })
+        });
+        (store, gate)
     }
 }
 

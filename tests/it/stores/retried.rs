@@ -1,13 +1,9 @@
 //! A read that failed is tried again, and the lease was read from the start meanwhile.
 
-use std::{
-    pin::pin,
-    sync::{Arc, atomic::Ordering::SeqCst},
-    time::Duration,
-};
+use std::{pin::pin, sync::atomic::Ordering::SeqCst, time::Duration};
 
 use tenure::{actor::Mail, manager::AcquireOne};
-use tokio::{sync::Semaphore, time::timeout};
+use tokio::time::timeout;
 
 use crate::{
     stores::{
@@ -21,15 +17,7 @@ use crate::{
 fn a_late_try_of_a_read_replaces_no_lease_with_a_write_in_flight() {
     let (_dir, inner) = inner();
     actix::System::new().block_on(async {
-        let gate = Arc::new(Semaphore::new(0));
-        let held = gate.clone();
-        let store = Meddled::writing(inner, move |inner, write| {
-            let (gate, inner) = (held.clone(), inner.clone());
-            Box::pin(async move {
-                let _permit = gate.acquire().await.expect("open");
-                inner.compare_and_set(write).await
-            })
-        });
+        let (store, gate) = Meddled::gated(inner, |_| true);
         let manager = open(store.clone()).await;
         store.unreadable.store(true, SeqCst);
         let of = |name: &str| AcquireOne::new(key("a"), owner(name), 60_000);

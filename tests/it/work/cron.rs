@@ -170,8 +170,14 @@ async fn the_value_says_how_the_last_run_ended_and_the_next_run_gets_what_it_lef
     let (server, place) = (Server::start(), Place::new());
     let line = "echo begin $TENURE_SLOT >> $D/log; echo \"$TENURE_VALUE\" >> $D/got; \
                 echo $TENURE_LAST_RUN >> $D/last; printf left > $TENURE_VALUE_FILE; exit 3";
-    let mut agent = host(&place, server.addr, &["--every", "1s", "--owner", "h"], line, "none");
+    let mut agent = host(&place, server.addr, &["--every", "3s", "--owner", "h"], line, "none");
     so_many(&place, 2).await;
+    // A signal to the agent would end a program that still runs.
+    let second_ended = within(PATIENCE, async || {
+        let slot = &slots(&place, "begin")[1];
+        last_run(server.addr).await["slot"].as_str() >= Some(slot.as_str())
+    });
+    assert!(second_ended.await, "the second run does not end");
     agent.signal(Signal::TERM);
     agent.over().await;
     let last = last_run(server.addr).await;
