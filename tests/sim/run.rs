@@ -29,7 +29,7 @@ use super::{
     signal::Signal,
     store::{Flaw, Server},
     time::{self, SECOND, SimClock, now, until},
-    worker::{Arena, SETTLED, Worker},
+    worker::{Arena, PATIENCE, SETTLED, Worker},
 };
 
 /// How long a node's record lasts.
@@ -155,7 +155,8 @@ async fn live(seed: u64, trial: Trial, commit: &str, log: Log) -> (Vec<String>, 
         }
     }
     // What is on its way to subscribers arrives, and whoever asked without a wait was to be answered by now.
-    let answered = arena.plan.calm + SETTLED + arena.plan.answer_within(Op::AcquireAny) + SECOND;
+    let within = arena.plan.answer_within(Op::AcquireAny) + PATIENCE;
+    let answered = arena.plan.calm + SETTLED + within + SECOND;
     until((now() + UNHEARD + SECOND).max(answered)).await;
     log.push(now(), Event::Over);
     let span = now();

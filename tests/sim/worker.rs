@@ -27,7 +27,7 @@ pub const ANSWER: u64 = 8 * SECOND;
 /// A call waits for so long for a write that is late.
 const LATE_WRITE: u64 = 10 * SECOND;
 /// An order waits for so long for the pool's record, which another order keeps that a full store or a crash cut short.
-const PATIENCE: u64 = 10 * SECOND;
+pub const PATIENCE: u64 = 10 * SECOND;
 /// So long after the faults calls are answered in time.
 pub const SETTLED: u64 = 10 * SECOND;
 
