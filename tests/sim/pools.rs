@@ -267,6 +267,17 @@ impl<'a> Pool<'a> {
         }
     }
 
+    /// Whether the owner had the key before this grant, or before others that a node may not have heard of when it
+    /// decided.
+    fn held_last(&self, (key, token): (&str, u64), owner: &str, since: u64) -> bool {
+        let before = |token| self.grants.get(&(key, token))?.before.as_ref();
+        let earlier = |last: &&Tenure<'a>| {
+            let granted = self.grants.get(&(key, last.token))?;
+            before(last.token).filter(|_| since <= granted.at + UNHEARD)
+        };
+        std::iter::successors(before(token), earlier).any(|last| last.owner == owner)
+    }
+
     /// A fair call granted a key.
     fn granted(&mut self, grant: (&str, u64), session: &str, since: u64, unready: bool) {
         let key = grant.0;
@@ -283,8 +294,7 @@ impl<'a> Pool<'a> {
         if self.stood(since, at, |it| it.paused.get(key).is_some_and(|said| said.to.is_none())) {
             self.breach("pause", told("although it is paused"));
         }
-        let from_another = before.as_ref().filter(|before| before.owner != owner);
-        let Some(before) = from_another.cloned() else { return };
+        let Some(before) = before.filter(|_| !self.held_last(grant, owner, since)) else { return };
         if self.stood(since, at, |it| it.cordoned.contains_key(owner)) {
             self.breach("cordon", told("which is cordoned"));
         }
