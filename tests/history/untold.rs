@@ -14,12 +14,13 @@ const MAY_LAND: u64 = 60_000_000_000;
 
 /// Faults after which the node that granted a lease may not be there, or its store may not take the write that gives it
 /// back; and for how long they last, in nanoseconds.
-const TAKES_AWAY: [&str; 12] = [
+const TAKES_AWAY: [&str; 13] = [
     "alone",
     "crash",
     "crash-and-boot",
     "disk-full",
     "failed-sync",
+    "late-writes",
     "leave",
     "panic",
     "pause",
