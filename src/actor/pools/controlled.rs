@@ -51,11 +51,12 @@ impl Limits<'_> {
         if self.pool.is_cordoned(&joined.owner) {
             return held;
         }
+        let guarded = self.guard.map_or(usize::MAX, |guard| guard.share(joined.weight).max(held));
         if self.pool.is_frozen() {
             let former = self.former.get(&joined.owner).copied().unwrap_or(0);
-            return held + former + self.passed_on;
+            return guarded.min(held + former + self.passed_on);
         }
-        self.guard.map_or(usize::MAX, |guard| guard.share(joined.weight).max(held))
+        guarded
     }
 }
 

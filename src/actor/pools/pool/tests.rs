@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::actor::pools::fact::Delays;
-use crate::lease::{Change, ChangeKind, Epoch, MassFailure, Owner, PoolControls, Revision};
+use crate::lease::{
+    Change, ChangeKind, Epoch, Guard, MassFailure, Owner, PoolControls, Revision, Said,
+};
 
 const DELAY: Duration = Duration::from_secs(30);
 const DELAYS: Delays = Delays { lock_delay: DELAY, rejoin: Duration::ZERO };
@@ -127,15 +129,32 @@ fn a_fence_that_ends_before_the_lock_delay_does_not_open_the_key() {
     }
 }
 
+fn member(digest: u128) -> Joined {
+    let owner = Owner::new(&format!("w{}", digest % 100)).expect("an owner");
+    let (weight, capacity, node, returns) = (1, None, Nonce(0), None);
+    let (draining, announced) = (false, Arc::default());
+    Joined { owner, weight, capacity, node, draining, returns, announced }
+}
+
+/// Keys that are handed over in a frozen pool go to other members, up to the share that a guard leaves them.
+#[test]
+fn a_guard_counts_in_a_frozen_pool() {
+    let mut pool = Pool::default();
+    for key in ["a", "b", "c"] {
+        pool.handed_over.insert(Key::new(key).expect("a key"), ());
+    }
+    let frozen = Some(Said::default());
+    let guard = Some(Guard { at_ms: 0, members: 4, least: 2, weight: 4, keys: 8 });
+    for (guard, may_have) in [(None, [3, 4, 6]), (guard, [2, 2, 3])] {
+        let controls = PoolControls { frozen: frozen.clone(), guard, ..PoolControls::default() };
+        pool.obey(&controls.into(), true, Moment::ZERO);
+        assert_eq!([0, 1, 3].map(|held| pool.limits().of(&member(1), held)), may_have);
+    }
+}
+
 /// A guard ends when one of three lost members is back. The next loss makes it a mass failure again.
 #[test]
 fn losses_still_count_after_a_guard_that_ended_because_one_member_is_back() {
-    let member = |digest: u128| {
-        let owner = Owner::new(&format!("w{}", digest % 100)).expect("an owner");
-        let (weight, capacity, node, returns) = (1, None, Nonce(0), None);
-        let (draining, announced) = (false, Arc::default());
-        Joined { owner, weight, capacity, node, draining, returns, announced }
-    };
     let rule = MassFailure { within_ms: 60_000, percent: 30 };
     let at = |second| Moment::ZERO + Duration::from_secs(second);
     for (by_an_operator, again) in [(false, true), (true, false)] {

@@ -99,14 +99,14 @@ impl Duties {
                 Ok(())
             }
             kind if kind.ends_tenure() && change.previous.is_some() => {
+                // A grant that no answer named begins no minimum hold.
+                if change.previous.as_ref().is_some_and(|(_, token)| !self.heard.contains(token)) {
+                    self.min_hold = self.earlier_hold.take();
+                }
                 // An administrator's order ends a minimum hold, and so does a transfer by name.
                 let named = change.reason.as_deref() != Some("to any successor");
                 if kind == ChangeKind::Revoked || kind == ChangeKind::Transferred && named {
                     self.min_hold = None;
-                }
-                // A grant that no answer named begins no minimum hold.
-                if change.previous.as_ref().is_some_and(|(_, token)| !self.heard.contains(token)) {
-                    self.min_hold = self.earlier_hold.take();
                 }
                 self.ended(change, write, before);
                 Ok(())
