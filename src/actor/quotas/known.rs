@@ -74,6 +74,9 @@ impl AccountId {
 pub struct Quotas {
     most: ArcSwap<HashMap<AccountId, u32>>,
     accounts: DashMap<AccountId, Account>,
+    /// In which account each key counts, as the feed and the readings have it. An end of a key's tenure ends it there,
+    /// whoever the end names: a write from before the store went backwards may end the tenure of another principal.
+    holders: DashMap<Mark, AccountId>,
     /// How often the accounts became incomplete. `read` has the value of this counter up to which all records were
     /// read.
     missed: watch::Sender<u32>,
@@ -88,6 +91,7 @@ impl Default for Quotas {
         Self {
             most: ArcSwap::default(),
             accounts: dash_map(),
+            holders: dash_map(),
             missed: watch::Sender::new(0),
             read: watch::Sender::new(0),
             epoch: AtomicU16::new(0),
@@ -112,6 +116,7 @@ impl Quotas {
         let before = self.most.swap(most.into());
         let now = self.most.load();
         self.accounts.retain(|account, _| now.contains_key(account));
+        self.holders.retain(|_, account| now.contains_key(account));
         if now.keys().any(|account| !before.contains_key(account)) {
             self.miss();
         }
@@ -139,10 +144,11 @@ impl Quotas {
         };
         let mark = self.mark(key.as_str());
         if change.kind.ends_tenure() {
-            if let Some((owner, token)) = &change.previous
-                && let Some(account) = account(owner)
-            {
-                self.with(account, |account, _, _| account.ended(mark, *token));
+            let Some((owner, token)) = &change.previous else { return };
+            let (named, holder) = (account(owner), self.holders.remove(&mark).map(|(_, id)| id));
+            let other = holder.filter(|holder| Some(*holder) != named);
+            for id in named.into_iter().chain(other) {
+                self.with(id, |account, _, _| account.ended(mark, *token));
             }
         } else if change.kind == ChangeKind::Granted {
             let (token, to) = (change.token, change.owner.as_ref().and_then(account));
@@ -151,9 +157,22 @@ impl Quotas {
             if let Some(before) = before.filter(|before| Some(*before) != to) {
                 self.with(before, |account, _, _| account.ended(mark, token));
             }
+            self.counts_for(mark, token, to);
             if let Some(to) = to {
                 self.with(to, |account, _, reading| account.granted(mark, token, reading));
             }
+        }
+    }
+
+    /// From now on the key counts in this account, or in none, and no longer in another one.
+    fn counts_for(&self, mark: Mark, token: Token, to: Option<AccountId>) {
+        let to = to.filter(|to| self.most.load().contains_key(to));
+        let before = match to {
+            Some(to) => self.holders.insert(mark, to),
+            None => self.holders.remove(&mark).map(|(_, id)| id),
+        };
+        if let Some(before) = before.filter(|before| Some(*before) != to) {
+            self.with(before, |account, _, _| account.ended(mark, token));
         }
     }
 
@@ -228,11 +247,14 @@ impl Quotas {
         let (mark, token) = (self.mark(key.as_str()), record.token(revision));
         let id = AccountId::of(principal, key.as_str());
         let replaces = self.rules.a_reading_replaces_what_counted();
-        self.with(id, |account, _, now| {
+        let counts = self.with(id, |account, _, now| {
             if reading == now {
                 account.found(mark, token, reading, replaces);
             }
         });
+        if counts.is_some() {
+            self.holders.insert(mark, id);
+        }
     }
 
     /// All records were read.
@@ -281,11 +303,14 @@ mod tests {
         quotas.set([(digest(&limited), quota), (digest(&free), Quota::default())]);
         let key = |name: &str| Key::new(name).expect("a key");
         let session = Key::of_session(Nonce(7));
-        for owner in [&limited, &free] {
-            quotas.heard(&key("a"), &change(ChangeKind::Granted, owner, 5));
-            quotas.heard(&key("b"), &change(ChangeKind::Granted, owner, 6));
-            quotas.heard(&key("b"), &change(ChangeKind::Pinned, owner, 6));
-            quotas.heard(&session, &change(ChangeKind::Granted, owner, 7));
+        let others = Key::of_session(Nonce(8));
+        for (owner, [a, b, session]) in
+            [(&limited, [&key("a"), &key("b"), &session]), (&free, [&key("c"), &key("d"), &others])]
+        {
+            quotas.heard(a, &change(ChangeKind::Granted, owner, 5));
+            quotas.heard(b, &change(ChangeKind::Granted, owner, 6));
+            quotas.heard(b, &change(ChangeKind::Pinned, owner, 6));
+            quotas.heard(session, &change(ChangeKind::Granted, owner, 7));
         }
         assert_eq!(used(&quotas, &limited, "a"), Some(2));
         assert_eq!(used(&quotas, &limited, session.as_str()), Some(1));
@@ -313,6 +338,26 @@ mod tests {
         quotas.heard(&key, &change(ChangeKind::Granted, &owner, 9));
         quotas.released(standing);
         assert_eq!(used(&quotas, &owner, "k"), Some(1));
+    }
+
+    /// A write from before the store went backwards ended the tenure of another principal.
+    #[test]
+    fn an_end_that_names_another_owner_ends_the_tenure_that_counts() {
+        let (holder, other, next) = (owner("holder"), owner("other"), owner("next"));
+        let key = Key::new("k").expect("a key");
+        for limited in [&[&holder, &other][..], &[&holder]] {
+            let quotas = Quotas::default();
+            let digests = limited.iter().filter_map(|owner| owner.principal_digest());
+            quotas.set(digests.map(|it| (it, Quota { held: Some(2), sessions: None })));
+            for end in
+                [change(ChangeKind::Released, &other, 7), change(ChangeKind::Granted, &next, 9)]
+            {
+                quotas.heard(&key, &change(ChangeKind::Granted, &holder, 7));
+                assert_eq!(used(&quotas, &holder, "k"), Some(1));
+                quotas.heard(&key, &end);
+                assert_eq!(used(&quotas, &holder, "k"), Some(0), "{end:?}");
+            }
+        }
     }
 
     /// What a call or a reading brings is from before the store went backwards, and it comes afterwards.
