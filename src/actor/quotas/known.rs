@@ -74,8 +74,9 @@ impl AccountId {
 pub struct Quotas {
     most: ArcSwap<HashMap<AccountId, u32>>,
     accounts: DashMap<AccountId, Account>,
-    /// In which account each key counts, as the feed and the readings have it. An end of a key's tenure ends it there,
-    /// whoever the end names: a write from before the store went backwards may end the tenure of another principal.
+    /// In which account each key counts, as the feed and the readings have it. The end of a key's tenure counts in that
+    /// account, too, if it names another owner: a write from before the store went backwards may end the tenure of
+    /// another principal.
     holders: DashMap<Mark, AccountId>,
     /// How often the accounts became incomplete. `read` has the value of this counter up to which all records were
     /// read.
@@ -157,10 +158,10 @@ impl Quotas {
             if let Some(before) = before.filter(|before| Some(*before) != to) {
                 self.with(before, |account, _, _| account.ended(mark, token));
             }
-            self.counts_for(mark, token, to);
             if let Some(to) = to {
                 self.with(to, |account, _, reading| account.granted(mark, token, reading));
             }
+            self.counts_for(mark, token, to);
         }
     }
 
@@ -251,8 +252,9 @@ impl Quotas {
             if reading == now {
                 account.found(mark, token, reading, replaces);
             }
+            account.held(mark).is_some()
         });
-        if counts.is_some() {
+        if counts == Some(true) {
             self.holders.insert(mark, id);
         }
     }
@@ -262,6 +264,8 @@ impl Quotas {
         for id in self.most.load().keys() {
             self.with(*id, |account, _, _| account.read(reading));
         }
+        let counts = |id, mark| self.with(id, |account, _, _| account.held(mark).is_some());
+        self.holders.retain(|mark, id| counts(*id, *mark) == Some(true));
         self.read.send_replace(reading);
     }
 }
@@ -383,9 +387,12 @@ mod tests {
         let record = Record { state: KeyState::Held, tenure: Some(tenure), ..Record::absent() };
         let key = Key::new("k").expect("a key");
         quotas.found(&key, &record, Revision(9), reading);
-        assert_eq!(used(&quotas, &owner, "k"), Some(0));
+        assert_eq!((used(&quotas, &owner, "k"), quotas.holders.len()), (Some(0), 0));
         quotas.found(&key, &record, Revision(9), quotas.begin());
-        assert_eq!(used(&quotas, &owner, "k"), Some(1));
+        assert_eq!((used(&quotas, &owner, "k"), quotas.holders.len()), (Some(1), 1));
+        quotas.missed_changes(Epoch(3));
+        quotas.complete(quotas.begin());
+        assert_eq!((used(&quotas, &owner, "k"), quotas.holders.len()), (Some(0), 0));
     }
 
     #[tokio::test]
