@@ -30,8 +30,11 @@ async fn worker(server: &Server, owner: &str, labels: Value, names: Vec<String>)
     worker
 }
 
+/// The pool, once the server knows all of it.
 async fn shown(server: &Server) -> Value {
-    server.get("/v1/pools/jobs").await.ok()
+    let pool = async || server.get("/v1/pools/jobs").await.ok();
+    eventually("the pool is known", async || !pool().await["unplaced"].is_null()).await;
+    pool().await
 }
 
 /// Each unplaced key that is listed, with the reason, and the total.
