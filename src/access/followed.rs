@@ -23,7 +23,7 @@ use crate::{
     settings::{Fault, Faults, Origin},
 };
 
-/// The files are at fault when so many looks in a row each find other files than the look before.
+/// The files are at fault once this many looks in a row found them changed.
 const MOST_RESTLESS: u32 = 10;
 
 /// The access file, and the principals in force.

@@ -25,8 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Files that may change while a coordinator runs.
 ///
-/// A look or read begins after the result of the one before was reported. So an older content is never reported after a newer
-/// content.
+/// A look or a read begins after the previous result was reported. So an older content is never reported after a newer one.
 pub(super) trait Changing: Clone + Send + 'static {
     const KIND: FileKind;
     /// Whether a change of the files has them read, too. If not, only SIGHUP does.

@@ -51,8 +51,8 @@ pub fn rights_on_the_way(path: &Path) -> Option<Vec<[u32; 2]>> {
     Some(steps.iter().map(Step::rights).collect())
 }
 
-/// The user who may change a file, besides root, where a command judges it: the user of this process, or the file's owner if
-/// this is root, since a coordinator may run as that user.
+/// The user who may change a file besides root, when a command judges the file. That is the user of this process. If that
+/// user is root, it is the owner of the file, because a coordinator may run as the owner.
 #[must_use]
 pub fn judged_for(path: &Path) -> Uid {
     let own = geteuid();

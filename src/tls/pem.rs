@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+#[cfg(feature = "server")]
+use rustix::process::Uid;
 use rustls::{
     RootCertStore,
     pki_types::{
@@ -9,9 +11,6 @@ use rustls::{
         pem::{Error, PemObject},
     },
 };
-
-#[cfg(feature = "server")]
-use rustix::process::Uid;
 
 #[cfg(feature = "server")]
 use crate::files::read_guarded;

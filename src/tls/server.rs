@@ -5,16 +5,17 @@ use std::{
     sync::Arc,
 };
 
+use rustix::process::{Uid, geteuid};
 use rustls::{
     Error, InconsistentKeys, RootCertStore, ServerConfig,
     crypto::{CryptoProvider, ring},
     pki_types::{CertificateDer, CertificateRevocationListDer},
-    server::danger::ClientCertVerifier,
-    server::{NoServerSessionStorage, ProducesTickets, VerifierBuilderError, WebPkiClientVerifier},
+    server::{
+        NoServerSessionStorage, ProducesTickets, VerifierBuilderError, WebPkiClientVerifier,
+        danger::ClientCertVerifier,
+    },
     sign::{CertifiedKey, SingleCertAndKey},
 };
-
-use rustix::process::{Uid, geteuid};
 
 use super::{
     expiry::{NamedCertificates, not_after},
@@ -85,7 +86,7 @@ pub fn check(files: &ServerFiles) -> Result<(), ServerFault> {
 }
 
 impl Content {
-    /// Reads all files. Only root and the user of this process may change those that give rights.
+    /// Reads all files. Only root and the user of this process may change a file that gives rights.
     pub(super) fn read(files: &ServerFiles) -> Result<Self, ServerFault> {
         Self::judge(files, |_| geteuid())
     }

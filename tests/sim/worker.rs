@@ -26,7 +26,7 @@ use super::{
 pub const ANSWER: u64 = 8 * SECOND;
 /// A call waits for so long for a write that is late.
 const LATE_WRITE: u64 = 10 * SECOND;
-/// An order waits for so long for the pool's record, which another order keeps that a full store or a crash cut short.
+/// An order waits this long for the pool's record, which an earlier order may hold after a full store or a crash.
 pub const PATIENCE: u64 = 10 * SECOND;
 /// So long after the faults calls are answered in time.
 pub const SETTLED: u64 = 10 * SECOND;
