@@ -22,7 +22,8 @@ pub(super) struct Account {
     places: usize,
     /// Keys that calls in progress wait for.
     awaited: HashMap<Mark, Awaited>,
-    /// While all records are read: the tenures that ended meanwhile.
+    /// While all records are read: the tenures that ended meanwhile. Once the feed told of an end, the feed will tell of each
+    /// later grant as well, and no record counts.
     ended: Option<HashMap<Mark, Token>>,
     /// When the first offer is over, or earlier; `None` without offers.
     first_over: Option<Moment>,
@@ -32,6 +33,8 @@ pub(super) struct Account {
 struct Entry {
     /// The tenure that the principal holds; 0 if it holds none.
     held: Token,
+    /// A call was granted `held`, and the feed has not told of that yet.
+    is_ahead: bool,
     /// The last tenure whose end, or after whose end another principal's grant, the feed told while a call was in
     /// progress.
     ended: Token,
@@ -157,7 +160,7 @@ impl Account {
         let Some(entry) = self.keys.get_mut(&mark) else { return };
         entry.calls = entry.calls.saturating_sub(1);
         if let Some(token) = granted.filter(|token| *token > entry.ended && *token > entry.held) {
-            (entry.held, entry.reading) = (token, reading);
+            (entry.held, entry.reading, entry.is_ahead) = (token, reading, true);
         }
         self.tidy(mark);
     }
@@ -180,15 +183,26 @@ impl Account {
             ended.remove(&mark);
         }
         let entry = self.keys.entry(mark).or_default();
-        (entry.held, entry.reading) = (token, reading);
+        (entry.held, entry.reading, entry.is_ahead) = (token, reading, false);
         entry.end_offer_before(token);
     }
 
-    /// The feed tells of the end of a tenure, or this node ended it; or the feed tells of a grant to another principal,
-    /// which all earlier tenures of this one precede.
+    /// The feed tells of the end of a tenure under this token, or of a grant under it to another principal. The principal
+    /// holds nothing then, unless this node granted it the key and the feed has not told of that yet. The end may have a
+    /// lower token than the tenure that counts: a write from before the store went backwards may end a later tenure.
+    pub fn told_of_end(&mut self, mark: Mark, token: Token) {
+        let told = self.keys.get(&mark).filter(|entry| !entry.is_ahead);
+        self.ended(mark, told.map_or(token, |entry| token.max(entry.held)));
+        if let Some(ended) = &mut self.ended {
+            ended.insert(mark, Token(u64::MAX));
+        }
+    }
+
+    /// This tenure is over, with all earlier ones.
     pub fn ended(&mut self, mark: Mark, token: Token) {
         if let Some(ended) = &mut self.ended {
-            ended.insert(mark, token);
+            let last = ended.entry(mark).or_default();
+            *last = token.max(*last);
         }
         if let Some(awaited) = self.awaited.get_mut(&mark) {
             awaited.ended = awaited.ended.max(token);
@@ -196,7 +210,7 @@ impl Account {
         let Some(entry) = self.keys.get_mut(&mark) else { return };
         entry.ended = entry.ended.max(token);
         if entry.held <= token {
-            entry.held = NONE;
+            (entry.held, entry.is_ahead) = (NONE, false);
         }
         entry.end_offer_before(token);
         self.tidy(mark);
@@ -227,15 +241,16 @@ impl Account {
         }
         let entry = self.keys.entry(mark).or_default();
         let is_known = entry.reading >= reading || !replaces;
-        entry.held = if is_known { entry.held.max(token) } else { token };
-        entry.reading = reading;
+        let held = if is_known { entry.held.max(token) } else { token };
+        entry.is_ahead &= held == entry.held;
+        (entry.held, entry.reading) = (held, reading);
     }
 
     /// All records were read. What neither they nor the feed told of in this reading is not held.
     pub fn read(&mut self, reading: u32) {
         self.ended = None;
         for entry in self.keys.values_mut().filter(|entry| entry.reading < reading) {
-            entry.held = NONE;
+            (entry.held, entry.is_ahead) = (NONE, false);
         }
         self.keys.retain(|_, entry| !entry.is_idle());
     }

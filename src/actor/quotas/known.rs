@@ -149,14 +149,14 @@ impl Quotas {
             let (named, holder) = (account(owner), self.holders.remove(&mark).map(|(_, id)| id));
             let other = holder.filter(|holder| Some(*holder) != named);
             for id in named.into_iter().chain(other) {
-                self.with(id, |account, _, _| account.ended(mark, *token));
+                self.with(id, |account, _, _| account.told_of_end(mark, *token));
             }
         } else if change.kind == ChangeKind::Granted {
             let (token, to) = (change.token, change.owner.as_ref().and_then(account));
             let before = change.previous.as_ref().and_then(|(owner, _)| account(owner));
             // Another principal has it now. If the one before offered it, the offer is over.
             if let Some(before) = before.filter(|before| Some(*before) != to) {
-                self.with(before, |account, _, _| account.ended(mark, token));
+                self.with(before, |account, _, _| account.told_of_end(mark, token));
             }
             if let Some(to) = to {
                 self.with(to, |account, _, reading| account.granted(mark, token, reading));
@@ -173,7 +173,7 @@ impl Quotas {
             None => self.holders.remove(&mark).map(|(_, id)| id),
         };
         if let Some(before) = before.filter(|before| Some(*before) != to) {
-            self.with(before, |account, _, _| account.ended(mark, token));
+            self.with(before, |account, _, _| account.told_of_end(mark, token));
         }
     }
 
@@ -344,20 +344,26 @@ mod tests {
         assert_eq!(used(&quotas, &owner, "k"), Some(1));
     }
 
-    /// A write from before the store went backwards ended the tenure of another principal.
+    /// A write from before the store went backwards ended a tenure. The write names another owner, another tenure of the
+    /// same owner, or an earlier token.
     #[test]
-    fn an_end_that_names_another_owner_ends_the_tenure_that_counts() {
+    fn an_end_ends_the_tenure_that_counts_whichever_it_names() {
         let (holder, other, next) = (owner("holder"), owner("other"), owner("next"));
         let key = Key::new("k").expect("a key");
         for limited in [&[&holder, &other][..], &[&holder]] {
             let quotas = Quotas::default();
             let digests = limited.iter().filter_map(|owner| owner.principal_digest());
             quotas.set(digests.map(|it| (it, Quota { held: Some(2), sessions: None })));
-            for end in
-                [change(ChangeKind::Released, &other, 7), change(ChangeKind::Granted, &next, 9)]
-            {
+            for (kind, named, token) in [
+                (ChangeKind::Released, &other, 7),
+                (ChangeKind::Expired, &other, 3),
+                (ChangeKind::Expired, &holder, 3),
+                (ChangeKind::Granted, &next, 9),
+                (ChangeKind::Granted, &next, 3),
+            ] {
                 quotas.heard(&key, &change(ChangeKind::Granted, &holder, 7));
                 assert_eq!(used(&quotas, &holder, "k"), Some(1));
+                let end = change(kind, named, token);
                 quotas.heard(&key, &end);
                 assert_eq!(used(&quotas, &holder, "k"), Some(0), "{end:?}");
             }

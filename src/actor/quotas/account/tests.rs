@@ -44,6 +44,43 @@ fn a_grant_counts_until_its_end_whatever_is_told_first() {
     }
 }
 
+/// The feed is late, and tells of the end of an earlier tenure.
+#[test]
+fn a_grant_of_this_node_counts_until_the_feed_tells_of_it_and_of_its_end() {
+    let mut account = holding(&[1]);
+    account.enter(1);
+    account.finish(1, Some(Token(12)), READING);
+    account.told_of_end(1, Token(10));
+    assert_eq!(account.held(1), Some(Token(12)), "the feed has not told of it");
+    account.granted(1, Token(12), READING);
+    account.enter(1);
+    account.told_of_end(1, Token(10));
+    assert_eq!(account.held(1), None, "the feed told of it before");
+    account.finish(1, Some(Token(12)), READING);
+    assert_eq!(account.used(), 0, "the call is told of its grant late");
+}
+
+/// A write from before the store went backwards ended the tenure after its record was read. It names an earlier one.
+#[test]
+fn a_record_that_was_read_before_the_feed_told_of_an_end_does_not_count() {
+    for is_found_first in [true, false] {
+        let mut account = Account::default();
+        account.reading();
+        let found = |account: &mut Account| account.found(1, Token(12), READING, true);
+        if is_found_first {
+            found(&mut account);
+        }
+        account.told_of_end(1, Token(3));
+        account.ended(1, Token(2));
+        found(&mut account);
+        assert_eq!(account.used(), 0);
+        account.granted(1, Token(14), READING);
+        found(&mut account);
+        account.read(READING);
+        assert_eq!(account.held(1), Some(Token(14)));
+    }
+}
+
 #[test]
 fn a_revived_tenure_counts_again() {
     let mut account = holding(&[1]);
