@@ -7,14 +7,16 @@ use std::{any::Any, sync::Arc};
 
 use crate::{
     actor::Coordinator,
-    lease::{Grant, Key, LeaseId},
+    lease::{GiveBack, Grant, Heartbeat, Key, Nonce},
 };
 
 /// A grant that its caller was not told of.
 pub(super) struct Unheard {
     pub key: Key,
     pub grant: Grant,
-    back: GiveBack,
+    /// The call has a request id, so its caller may repeat it.
+    marked: bool,
+    release: Release,
 }
 
 /// Something that is dropped once a grant is released.
@@ -23,49 +25,62 @@ type Until = Arc<dyn Any + Send + Sync>;
 impl Unheard {
     /// `marked`: the call has a request id, so its caller may ask for the grant again.
     pub fn new(coordinator: &Arc<Coordinator>, key: Key, grant: Grant, marked: bool) -> Self {
-        let back = GiveBack((!marked).then(|| Unwanted::of(coordinator, &key, &grant, None)));
-        Self { key, grant, back }
+        let mut unheard = Self { key, grant, marked, release: Release(None) };
+        if !marked {
+            unheard.release_when_dropped(coordinator, None);
+        }
+        unheard
     }
 
     /// The caller is being told: the grant must not be released any more.
     pub fn heard(self) -> (Key, Grant) {
-        let Self { key, grant, mut back } = self;
-        back.0 = None;
+        let Self { key, grant, mut release, .. } = self;
+        release.0 = None;
         (key, grant)
     }
 
     /// The call is refused: nobody may ask for the grant again, so it is released when this is dropped. `until` is dropped
     /// after that.
-    pub fn refused(self, coordinator: &Arc<Coordinator>, until: Option<Until>) -> Self {
-        let (key, grant) = self.heard();
-        let back = GiveBack(Some(Unwanted::of(coordinator, &key, &grant, until)));
-        Self { key, grant, back }
+    pub fn refused(mut self, coordinator: &Arc<Coordinator>, until: Option<Until>) -> Self {
+        self.release_when_dropped(coordinator, until);
+        self
+    }
+
+    /// The heartbeat by which this node keeps the lease while the call takes others.
+    pub fn beat(&self) -> Heartbeat {
+        Heartbeat { granter: self.granter(), ..Heartbeat::new(self.grant.lease_id) }
+    }
+
+    /// How the grant is given back. `goes_on`: the call that was granted it goes on.
+    pub fn back(&self, goes_on: bool) -> GiveBack {
+        GiveBack { lease_id: self.grant.lease_id, granter: self.granter(), goes_on }
+    }
+
+    /// The incarnation that granted the lease, if the caller may repeat its call.
+    fn granter(&self) -> Option<Nonce> {
+        self.grant.view.node.filter(|_| self.marked)
+    }
+
+    fn release_when_dropped(&mut self, coordinator: &Arc<Coordinator>, until: Option<Until>) {
+        let (coordinator, key, back) = (coordinator.clone(), self.key.clone(), self.back(false));
+        self.release.0 = Some(Unwanted { coordinator, key, back, until });
     }
 }
 
 /// Releases a lease when it is dropped.
-struct GiveBack(Option<Unwanted>);
+struct Release(Option<Unwanted>);
 
 struct Unwanted {
     coordinator: Arc<Coordinator>,
     key: Key,
-    lease_id: LeaseId,
+    back: GiveBack,
     until: Option<Until>,
 }
 
-impl Unwanted {
-    fn of(coordinator: &Arc<Coordinator>, key: &Key, grant: &Grant, until: Option<Until>) -> Self {
-        let (coordinator, key) = (coordinator.clone(), key.clone());
-        Self { coordinator, key, lease_id: grant.lease_id, until }
-    }
-}
-
-impl Drop for GiveBack {
+impl Drop for Release {
     fn drop(&mut self) {
-        let Some(Unwanted { coordinator, key, lease_id, until }) = self.0.take() else { return };
-        match until {
-            Some(until) => coordinator.unheard.give_back_until(key, lease_id, until),
-            None => coordinator.unheard.give_back(key, lease_id),
+        if let Some(Unwanted { coordinator, key, back, until }) = self.0.take() {
+            coordinator.unheard.give_back(key, back, until);
         }
     }
 }

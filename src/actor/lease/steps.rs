@@ -17,8 +17,8 @@ use crate::{
         runtime::outcomes::Pending,
     },
     lease::{
-        Alarm, Effect, Effects, Input, Moment, ReadFor, SessionOver, Settled, StoreError,
-        WriteEffect,
+        Alarm, Effect, Effects, GiveBack, Input, LeaseId, Moment, ReadFor, SessionOver, Settled,
+        StoreError, WriteEffect,
     },
     store::{StoreFuture, Write, WriteOutcome},
     telemetry::{CasOutcome, recent::Measure},
@@ -73,6 +73,11 @@ impl LeaseActor {
         self.rearm(now, ctx);
     }
 
+    /// Has a grant released whose caller cannot ask for it again.
+    fn give_back(&self, lease_id: LeaseId) {
+        self.coordinator.unheard.give_back(self.key().clone(), GiveBack::unmarked(lease_id), None);
+    }
+
     pub(super) fn perform(&mut self, now: Moment, effects: Effects<Reply>, ctx: &mut LeaseContext) {
         for effect in effects {
             match effect {
@@ -82,7 +87,7 @@ impl LeaseActor {
                     self.tell_of_promise(now, &answer);
                     self.trace_answer(now, &reply, &answer);
                     if let Some(lease_id) = reply.send(answer) {
-                        self.coordinator.unheard.give_back(self.key().clone(), lease_id);
+                        self.give_back(lease_id);
                     }
                 }
                 Effect::Read(read_for) => self.read_again(read_for, ctx),
@@ -93,9 +98,7 @@ impl LeaseActor {
                 Effect::TellRevoked(token) => {
                     self.coordinator.followers.revoked(self.key(), token);
                 }
-                Effect::GiveBack(lease_id) => {
-                    self.coordinator.unheard.give_back(self.key().clone(), lease_id);
-                }
+                Effect::GiveBack(lease_id) => self.give_back(lease_id),
                 Effect::Reissue(digest) => self.coordinator.sessions.reissue(digest, self.key()),
                 Effect::Fence(run) => self.fence(run),
                 Effect::Alarm(alarm) => self.alarm(alarm, now),

@@ -3,7 +3,8 @@
 //! Guarantees: each grant is released soon, on whichever thread it was noticed. What keeps one key from that, such as a
 //! store that refuses the write or an actor that rests, delays no other key, and is tried again until it is over.
 //!
-//! Does not guarantee: a release at another node, where the lease has moved there meanwhile.
+//! Does not guarantee: a release where the lease has another home node meanwhile. If the call had a request id, that node
+//! may have told a repeated call of the lease.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +19,7 @@ use crate::{
             tasks::supervise,
         },
     },
-    lease::{Answer, GiveBack, Key, LeaseId, Request},
+    lease::{Answer, GiveBack, Key, Request},
 };
 
 /// How many releases are asked for at a time.
@@ -39,15 +40,9 @@ impl UnheardGrants {
         Self { environment, registry, turns: Semaphore::new(AT_ONCE) }
     }
 
-    /// No caller will be told of this grant: has it released.
-    pub(crate) fn give_back(&self, key: Key, lease_id: LeaseId) {
-        self.registry.unheard.add(|waiting| waiting.push(Unwanted { key, lease_id, until: None }));
-    }
-
-    /// As [`Self::give_back`]. `until` is dropped once the grant is released.
-    pub(crate) fn give_back_until(&self, key: Key, lease_id: LeaseId, until: Until) {
-        let until = Some(until);
-        self.registry.unheard.add(|waiting| waiting.push(Unwanted { key, lease_id, until }));
+    /// No caller will be told of this grant: has it released. `until` is dropped after that.
+    pub(crate) fn give_back(&self, key: Key, back: GiveBack, until: Option<Until>) {
+        self.registry.unheard.add(|waiting| waiting.push(Unwanted { key, back, until }));
     }
 
     /// Starts the task that releases the grants. It runs for as long as the process.
@@ -68,20 +63,19 @@ impl UnheardGrants {
         }
     }
 
-    async fn release(&self, Unwanted { key, lease_id, until }: Unwanted) {
+    async fn release(&self, Unwanted { key, back, until }: Unwanted) {
         let (_until, mut pause) = (until, RETRY);
-        while !self.try_release(&key, lease_id).await {
+        while !self.try_release(&key, back).await {
             tokio::time::sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);
         }
     }
 
     /// Returns whether nothing is left to do here.
-    async fn try_release(&self, key: &Key, lease_id: LeaseId) -> bool {
+    async fn try_release(&self, key: &Key, back: GiveBack) -> bool {
         let _turn = self.turns.acquire().await;
-        let give_back = || Request::GiveBack(GiveBack { lease_id, goes_on: false });
         let received = self.environment.now();
-        match self.registry.ask(key.as_str(), received.into(), give_back).await {
+        match self.registry.ask(key.as_str(), received.into(), || Request::GiveBack(back)).await {
             Ok(Answer::Released(_) | Answer::NotHolder(_) | Answer::Elsewhere(_)) => true,
             answer => {
                 tracing::debug!(key = key.as_str(), ?answer, "cannot release an unheard grant yet");

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use super::registry::{Registry, Unreachable, Unwanted};
 use crate::{
     actor::mail::{Mail, Reply, TracedCall},
-    lease::{Answer, Call, Key, Moment, Nonce, Request},
+    lease::{Answer, Call, GiveBack, Key, Moment, Nonce, Request},
 };
 
 /// How often a call is repeated after the actor that got it died.
@@ -72,7 +72,7 @@ impl Drop for Awaited<'_> {
             && !self.marked
             && let Ok(key) = Key::stored(self.key)
         {
-            let unwanted = Unwanted { key, lease_id: grant.lease_id, until: None };
+            let unwanted = Unwanted { key, back: GiveBack::unmarked(grant.lease_id), until: None };
             self.registry.unheard.add(|unheard| unheard.push(unwanted));
         }
     }

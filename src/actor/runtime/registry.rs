@@ -22,7 +22,7 @@ use super::{
 use crate::{
     actor::mail::Mail,
     clock::{Clock, DashMap, dash_map},
-    lease::{Key, LeaseId, Moment},
+    lease::{GiveBack, Key, Moment},
 };
 
 /// Why no actor accepted the mail.
@@ -65,7 +65,7 @@ pub type Until = Arc<dyn Any + Send + Sync>;
 /// A grant that must be released.
 pub(in crate::actor) struct Unwanted {
     pub key: Key,
-    pub lease_id: LeaseId,
+    pub back: GiveBack,
     pub until: Option<Until>,
 }
 

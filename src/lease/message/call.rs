@@ -97,13 +97,16 @@ pub struct Heartbeat {
     pub ttl_ms: Option<u64>,
     /// R11: the heartbeat may revive a tenure that expired. Without that, it only keeps a tenure that goes on.
     pub may_revive: bool,
+    /// The node itself keeps the lease, for a call that has not been answered: only the incarnation that granted the lease
+    /// does, and only while it is the home node.
+    pub granter: Option<Nonce>,
 }
 
 impl Heartbeat {
     /// A heartbeat that keeps or revives the lease and changes nothing else.
     #[must_use]
     pub fn new(lease_id: LeaseId) -> Self {
-        Self { lease_id, value: None, ttl_ms: None, may_revive: true }
+        Self { lease_id, value: None, ttl_ms: None, may_revive: true, granter: None }
     }
 }
 
@@ -121,8 +124,19 @@ pub struct Release {
 pub struct GiveBack {
     /// The grant.
     pub lease_id: LeaseId,
+    /// The incarnation that granted it, if the caller may repeat its call. Another node may have told a repeated call of
+    /// the lease since then.
+    pub granter: Option<Nonce>,
     /// The call that was granted it goes on, and may be granted the key again under its request id.
     pub goes_on: bool,
+}
+
+impl GiveBack {
+    /// Gives back a grant whose caller cannot ask for it again.
+    #[must_use]
+    pub fn unmarked(lease_id: LeaseId) -> Self {
+        Self { lease_id, granter: None, goes_on: false }
+    }
 }
 
 /// A transfer: the holder ends the tenure in favour of a successor.

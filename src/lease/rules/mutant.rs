@@ -166,6 +166,8 @@ mutants! {
         RepeatGivenBack,
         /// A repeated call is told of what the refused call for a list before it has yet to release.
         RefusedListRepeated,
+        /// A node releases what a call that it refused had, although another node told a repeated call of it.
+        GivenBackElsewhere,
         /// A member is granted a key of its pool whose policy requires labels that it does not have.
         RequireIgnored,
         /// A frozen pool is balanced, and its free keys go to any member.

@@ -3,7 +3,7 @@
 use super::mutant::{Mutant, Rules};
 use crate::lease::{
     policy::{Named, Policy},
-    primitives::Key,
+    primitives::{Key, Nonce},
 };
 
 impl Rules {
@@ -74,6 +74,13 @@ impl Rules {
     #[must_use]
     pub fn a_refused_list_is_in_flight_until_it_is_released(self) -> bool {
         !self.breaks(Mutant::RefusedListRepeated)
+    }
+
+    /// What a refused call had is released unless its lease has another home node by now. That node may have told a
+    /// repeated call of it. Without a request id (`granter` is `None`), nobody repeats the call.
+    #[must_use]
+    pub fn a_give_back_ends(self, granter: Option<Nonce>, home: Nonce) -> bool {
+        granter.is_none_or(|granter| granter == home) || self.breaks(Mutant::GivenBackElsewhere)
     }
 }
 

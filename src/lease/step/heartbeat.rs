@@ -9,7 +9,7 @@ use super::{
 };
 use crate::lease::{
     message::{Answer, Call, Caller, Effect, Effects, Heartbeat, Lost, Request},
-    primitives::{Moment, Token},
+    primitives::{Moment, Nonce, Token},
     records::ChangeKind,
     rules::Rules,
 };
@@ -35,6 +35,9 @@ impl<C: Caller> Lease<C> {
 
     pub(super) fn heartbeat(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Heartbeat(beat) = &call.request else { return };
+        if beat.granter.is_some_and(|granter| !self.is_kept_by(granter, env)) {
+            return out.push(Effect::Reply(call.caller, Answer::Lapsed));
+        }
         if !self.holds(beat.lease_id, env) {
             return self.revive_or_refuse(call, env, out);
         }
@@ -50,6 +53,12 @@ impl<C: Caller> Lease<C> {
         } else {
             self.absorb(call, false, env, out);
         }
+    }
+
+    /// Whether the incarnation that granted the lease to a call may still keep it for that call. Another node that was its
+    /// home since then may have told a repeated call of it.
+    fn is_kept_by(&self, granter: Nonce, env: &Env<'_>) -> bool {
+        granter == env.context.node && granter == self.record.node
     }
 
     /// R1: decides on one reading of the clock, records the promise, and only then answers.

@@ -30,10 +30,15 @@ impl<C: Caller> Lease<C> {
         out.push(Effect::Reply(call.caller, answer));
     }
 
-    /// Ends a tenure that no answer named. If it is over already, opens the key that it left shut.
+    /// Ends a tenure that no answer named. If it is over already, opens the key that it left shut. A tenure that moved to
+    /// another home node goes on: a repeated call may have been told of it there.
     pub(super) fn give_back(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::GiveBack(back) = call.request else { return };
         if self.holds(back.lease_id, env) {
+            if !env.context.rules.a_give_back_ends(back.granter, self.record.node) {
+                out.push(Effect::Reply(call.caller, Answer::Released(false)));
+                return;
+            }
             let end = End { goes_on: back.goes_on, ..End::unheard() };
             return self.end(end, Some(call), env, out);
         }

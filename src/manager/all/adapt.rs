@@ -12,7 +12,7 @@ use super::{
     request::NotAll,
 };
 use crate::{
-    lease::{GiveBack, Key, Named, permit_of},
+    lease::{Key, Named, permit_of},
     manager::unheard::Unheard,
 };
 
@@ -115,7 +115,7 @@ impl<T> Collector<'_, T> {
                 one.heard();
                 continue;
             }
-            let back = GiveBack { lease_id: one.grant.lease_id, goes_on: true };
+            let back = one.back(true);
             match manager.give_back(one.key.as_str(), back).await {
                 Ok(_) => drop(one.heard()),
                 // It is given back with the rest when the call is refused.

@@ -6,9 +6,9 @@ use futures_util::future::join_all;
 
 use super::{collect::Collector, request::NotAll};
 use crate::{
-    lease::{GiveBack, Grant, Heartbeat, Key, LeaseId, Refusal},
+    lease::{Grant, Heartbeat, Key, LeaseId, Refusal},
     manager::{
-        error::{AcquireError, HolderError},
+        error::{AcquireError, CallError, HolderError},
         unheard::Unheard,
     },
 };
@@ -27,6 +27,12 @@ impl<T> Collector<'_, T> {
         self.proofs().iter().any(|(_, taken)| *taken == id)
     }
 
+    /// A heartbeat for each lease that the call has.
+    fn beats(&self) -> Vec<(Key, Heartbeat)> {
+        let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        taken.iter().map(|one| (one.key.clone(), one.beat())).collect()
+    }
+
     /// Keeps the leases by heartbeats until one of them is lost. A session keeps its own.
     pub(super) async fn keep(&self) -> NotAll {
         if self.call.session_ref.is_some() {
@@ -35,11 +41,11 @@ impl<T> Collector<'_, T> {
         let manager = self.call.manager;
         loop {
             tokio::time::sleep(Duration::from_millis(self.call.ttl_ms) / 3).await;
-            let beats = self.proofs().into_iter().map(|(key, id)| async move {
-                let beat = Heartbeat::new(id);
+            let beats = self.beats().into_iter().map(|(key, beat)| async move {
                 let alive = manager.keep_alive(key.as_str(), &beat, manager.now().into()).await;
                 // The call itself may have given it back meanwhile.
-                alive.err().filter(|_| self.still_has(id)).and_then(|error| lost(&key, error))
+                let error = alive.err().filter(|_| self.still_has(beat.lease_id))?;
+                self.lost(&key, &beat, error)
             });
             if let Some(lost) = join_all(beats).await.into_iter().flatten().next() {
                 return lost;
@@ -49,25 +55,37 @@ impl<T> Collector<'_, T> {
 
     /// Makes the promises anew, as those of the first leases may have begun long ago.
     pub(super) async fn renew(&self) -> Result<(), NotAll> {
-        let proofs = self.proofs();
-        if self.call.session_ref.is_some() || proofs.len() == 1 {
+        let beats = self.beats();
+        if self.call.session_ref.is_some() || beats.len() == 1 {
             return Ok(());
         }
         let (manager, received) = (self.call.manager, self.call.received);
-        let beats = proofs.iter().map(|(key, id)| {
-            let beat = Heartbeat::new(*id);
-            async move { manager.keep_alive(key.as_str(), &beat, received.into()).await }
-        });
-        for ((key, id), alive) in proofs.iter().zip(join_all(beats).await) {
+        let alive =
+            beats.iter().map(|(key, beat)| manager.keep_alive(key.as_str(), beat, received.into()));
+        for ((key, beat), alive) in beats.iter().zip(join_all(alive).await) {
             match alive {
-                Ok(alive) => self.told_for(*id, alive.valid_for_ms),
-                Err(HolderError::Call(error)) => {
-                    return Err(NotAll::at(key, error));
-                }
-                Err(error) => lost(key, error).map_or(Ok(()), Err)?,
+                Ok(alive) => self.told_for(beat.lease_id, alive.valid_for_ms),
+                Err(HolderError::Call(error)) => return Err(NotAll::at(key, error)),
+                Err(error) => self.lost(key, beat, error).map_or(Ok(()), Err)?,
             }
         }
         Ok(())
+    }
+
+    /// Why the call cannot go on without a lease that it had. `None` if it may still have it.
+    fn lost(&self, key: &Key, beat: &Heartbeat, error: HolderError) -> Option<NotAll> {
+        let node = self.call.manager.coordinator.node_context().node;
+        match error {
+            HolderError::Lost(lost) => {
+                let refusal = Refusal::RequestSpent(lost.kind());
+                Some(NotAll::at(key, AcquireError::Refused(refusal, None)))
+            }
+            // This node is another incarnation than the one that granted the lease.
+            HolderError::Call(CallError::Lapsed) if beat.granter.is_some_and(|by| by != node) => {
+                Some(NotAll::at(key, CallError::Lapsed))
+            }
+            _ => None,
+        }
     }
 
     fn told_for(&self, id: LeaseId, valid_for_ms: u64) {
@@ -116,20 +134,11 @@ impl<T> Collector<'_, T> {
         let refused: Vec<_> =
             refused.into_iter().map(|one| one.refused(&manager.coordinator, serving())).collect();
         join_all(refused.into_iter().map(|one| async move {
-            let back = GiveBack { lease_id: one.grant.lease_id, goes_on: false };
+            let back = one.back(false);
             if manager.give_back(one.key.as_str(), back).await.is_ok() {
                 one.heard();
             }
         }))
         .await;
     }
-}
-
-/// Why the call cannot go on without a lease that it had. `None` if it may still have it.
-fn lost(key: &Key, error: HolderError) -> Option<NotAll> {
-    let how = match error {
-        HolderError::Lost(lost) => lost.kind(),
-        _ => return None,
-    };
-    Some(NotAll::at(key, AcquireError::Refused(Refusal::RequestSpent(how), None)))
 }

@@ -22,6 +22,7 @@
 //! | a registration on several keys granted on each | `claim_ignored_is_noticed` |
 //! | who does not hand over loses its lease before its last promise ran out | `handover_that_cuts_promises_is_noticed` |
 //! | a token withdraws the offer that followed its tenure | `ending`: `a_token_that_withdraws_an_offer_is_noticed` |
+//! | a late give-back of a lease that a repeated call was told of | `nodes::adoption`: `a_late_give_back_ends_no_lease_that_a_repeated_call_was_told_of` |
 //! | token of the tenure before | `token_reused_is_noticed`, `model`, `pair` |
 //! | rival counts from before its read | `nodes`: `a_rival_that_counts_from_before_its_read_is_noticed` |
 //! | node promises after D | `nodes`: `a_promise_after_the_end_of_the_nodes_record_is_noticed`, `pair`, `whole` |

@@ -116,7 +116,12 @@ pub fn release(lease_id: LeaseId) -> Request {
 
 /// By the coordinator, for a caller that no answer reached.
 pub fn give_back(lease_id: LeaseId) -> Request {
-    Request::GiveBack(GiveBack { lease_id, goes_on: false })
+    Request::GiveBack(GiveBack::unmarked(lease_id))
+}
+
+/// The same for a caller that may repeat its call.
+pub fn give_back_of(lease_id: LeaseId, granter: Nonce) -> Request {
+    Request::GiveBack(GiveBack { lease_id, granter: Some(granter), goes_on: false })
 }
 
 pub fn transfer(lease_id: LeaseId, to: &str) -> Request {

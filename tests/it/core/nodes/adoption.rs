@@ -1,6 +1,8 @@
 //! R4 and R5: leases of a dead node end when every promise of its ran out, or are adopted.
 
-use tenure::lease::{Answer, Input, NodeState, Nonce, Revision, Settled, StoreError};
+use tenure::lease::{
+    Answer, Heartbeat, Input, NodeState, Nonce, Request, Revision, Settled, StoreError,
+};
 
 use super::*;
 
@@ -192,6 +194,61 @@ fn a_write_of_a_sleeping_home_loses_against_the_adoption() {
     assert!(matches!(release.answer(), Answer::Elsewhere(home) if home == world.incarnation(B)));
     assert_ne!(world.cell.revision(), Revision::ABSENT);
     assert_ne!(world.home(), Nonce::default());
+}
+
+/// Who holds a lease after the node that granted it, and refused the call, was away. Meanwhile another node may have told
+/// the repeated call of the lease, and died.
+fn owner_after_a_late_give_back(mutant: Option<Mutant>, repeated: bool) -> Option<String> {
+    let mut world = pair_breaking(mutant);
+    let granted = world.done(A, acquire("a").id(7, 0));
+    let granter = world.home();
+    world.news(B);
+    world.nodes[A].up = false;
+    world.run(4 * NODE_TTL_MS);
+    if repeated {
+        world.done(B, acquire("a").id(7, 0)).grant();
+    }
+    let adopter = world.incarnation(B);
+    world.crash(B);
+    world.nodes[A].up = true;
+    world.renew(A);
+    world.run_until(4 * NODE_TTL_MS, |world| world.state_of(adopter) == Some(NodeState::Dead));
+    let back = world.done(A, give_back_of(granted.proof(), granter));
+    let owner = world.owner();
+    assert!(matches!(back.answer(), Answer::Released(ended) if ended == owner.is_none()));
+    owner
+}
+
+#[test]
+fn a_late_give_back_ends_no_lease_that_a_repeated_call_was_told_of() {
+    assert_eq!(owner_after_a_late_give_back(None, true).as_deref(), Some("a"));
+    assert_eq!(owner_after_a_late_give_back(None, false), None);
+    let broken = Some(Mutant::GivenBackElsewhere);
+    assert_eq!(owner_after_a_late_give_back(broken, true), None, "the broken rule is noticed");
+}
+
+/// A call for several keys is kept waiting while its node becomes another incarnation. The new one does not adopt the lease
+/// for the call, so what is given back is released.
+#[test]
+fn a_node_keeps_a_lease_for_a_call_under_one_incarnation_alone() {
+    let mut world = pair();
+    let granted = world.done(A, acquire("a").id(7, 0));
+    let granter = world.home();
+    let beat = Heartbeat { granter: Some(granter), ..Heartbeat::new(granted.proof()) };
+    alive(&world.done(A, Request::Heartbeat(beat.clone())));
+    world.news(B);
+    world.nodes[A].up = false;
+    world.run(3 * NODE_TTL_MS);
+    assert_eq!(world.state_of(granter), Some(NodeState::Dead));
+    world.nodes[A].up = true;
+    world.renew(A);
+    world.renew(A);
+    assert_ne!(world.incarnation(A), granter);
+    let beat = world.done(A, Request::Heartbeat(beat));
+    assert!(matches!(beat.answer(), Answer::Lapsed), "{beat:?}");
+    let back = world.done(A, give_back_of(granted.proof(), granter));
+    assert!(matches!(back.answer(), Answer::Released(true)), "{back:?}");
+    assert_eq!(world.owner(), None);
 }
 
 /// The adoption that a repeated, waiting acquire asks for comes to nothing, for now.
