@@ -76,8 +76,8 @@ impl Rules {
         !self.breaks(Mutant::RefusedListRepeated)
     }
 
-    /// What a refused call had is released unless its lease has another home node by now. That node may have told a
-    /// repeated call of it. Without a request id (`granter` is `None`), nobody repeats the call.
+    /// A lease that a refused call had is released, unless the lease has another home node by now. That node may have told
+    /// a repeated call of the lease. Without a request id (`granter` is `None`), nobody repeats the call.
     #[must_use]
     pub fn a_give_back_ends(self, granter: Option<Nonce>, home: Nonce) -> bool {
         granter.is_none_or(|granter| granter == home) || self.breaks(Mutant::GivenBackElsewhere)
