@@ -1,6 +1,7 @@
 //! `tenure serve`: runs a coordinator until SIGTERM or SIGINT.
 
 use anyhow::Context as _;
+use rustix::process::Signal;
 use sd_notify::NotifyState;
 use tokio::{
     signal::unix::{SignalKind, signal},
@@ -19,7 +20,7 @@ use crate::{
     manager::engine,
     settings::{LogFormat, Plugin, PluginKind, Settings},
     telemetry::{FileKind, init_logs},
-    worker::company,
+    worker::{company, signals::listen},
 };
 
 pub(super) fn run(args: &SettingsArgs) -> Result<Exit, Failure> {
@@ -40,8 +41,8 @@ async fn serve(
     mut settings: Settings,
     access: Option<AccessFile>,
 ) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let mut terminate = listen(Signal::TERM).context("cannot listen for SIGTERM")?;
+    let mut interrupt = listen(Signal::INT).context("cannot listen for SIGINT")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     // A fence or a check must not outlive this process: it would run concurrently with its successor's.
     company::keep();
@@ -65,8 +66,8 @@ async fn serve(
     loop {
         tokio::select! {
             ended = coordinator.ended() => return ended.context("the server ended"),
-            _ = terminate.recv() => tracing::info!("stopping: SIGTERM"),
-            _ = interrupt.recv() => tracing::info!("stopping: SIGINT"),
+            () = terminate.recv() => tracing::info!("stopping: SIGTERM"),
+            () = interrupt.recv() => tracing::info!("stopping: SIGINT"),
             Some(()) = hangup.recv() => {
                 coordinator.reload_files();
                 file.reload();

@@ -25,7 +25,7 @@ use std::{
 
 use anyhow::Context as _;
 use clap::Args;
-use tokio::signal::unix::{SignalKind, signal};
+use rustix::process::Signal;
 
 use self::{
     board::{Board, SharedBoard, locked},
@@ -39,6 +39,7 @@ use crate::{
     client::{Client, EventFilter, StreamItem},
     clock::{Clock, SystemClock},
     settings::Settings,
+    worker::signals::listen,
 };
 
 /// When the story is given up.
@@ -132,11 +133,13 @@ async fn follow(client: &Client, board: &SharedBoard) -> anyhow::Result<Task> {
 
 /// Resolves when this process is asked to end. The terminal must be as before then, so a signal must not end it at once.
 async fn ended() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut hangup = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    let mut terminate = listen(Signal::TERM).context("cannot listen for SIGTERM")?;
+    let mut interrupt = listen(Signal::INT).context("cannot listen for SIGINT")?;
+    let mut hangup = listen(Signal::HUP).context("cannot listen for SIGHUP")?;
     tokio::select! {
-        _ = terminate.recv() => Ok(()),
-        _ = hangup.recv() => Ok(()),
-        interrupted = tokio::signal::ctrl_c() => interrupted.context("cannot listen for SIGINT"),
+        () = terminate.recv() => {}
+        () = interrupt.recv() => {}
+        () = hangup.recv() => {}
     }
+    Ok(())
 }

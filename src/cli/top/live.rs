@@ -3,8 +3,8 @@
 use std::{pin::Pin, time::Duration};
 
 use ratatui::crossterm::event::Event;
+use rustix::process::Signal;
 use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
     time::{Sleep, timeout},
 };
@@ -23,6 +23,7 @@ use crate::{
         when::due,
     },
     client::{Client, ClientError, EventFilter, StreamItem},
+    worker::signals::{Listener, listen},
 };
 
 /// The shortest time between two drawings that events of the store cause. A key press is drawn at once.
@@ -91,23 +92,19 @@ fn checked(first: Answer) -> Result<Answer, Failure> {
 }
 
 /// The signals that end the program in good order.
-struct Signals([Signal; 3]);
+struct Signals([Listener; 3]);
 
 impl Signals {
     fn new() -> Result<Self, Failure> {
-        Ok(Self([
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::hangup())?,
-        ]))
+        Ok(Self([listen(Signal::TERM)?, listen(Signal::INT)?, listen(Signal::HUP)?]))
     }
 
     async fn any(&mut self) {
         let [terminate, interrupt, hangup] = &mut self.0;
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hangup.recv() => {}
+            () = terminate.recv() => {}
+            () = interrupt.recv() => {}
+            () = hangup.recv() => {}
         }
     }
 }

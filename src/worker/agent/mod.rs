@@ -17,8 +17,8 @@ mod script_queue;
 
 use std::{path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
+use rustix::process::Signal;
 use tokio::{
-    signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
     time::{sleep, timeout},
 };
@@ -28,7 +28,10 @@ pub use self::{
     charge::{Charge, Scripts},
     message::AgentMessage,
 };
-use super::guard::{Effect, Guard, Input};
+use super::{
+    guard::{Effect, Guard, Input},
+    signals::{self, Listener},
+};
 use crate::{client::Client, clock::Clock, lease::Moment};
 
 /// The number of events that may wait. Their senders wait for room.
@@ -50,8 +53,7 @@ pub async fn run(
     tell: impl FnMut(AgentMessage),
 ) -> Result<bool, String> {
     // Signals are handled from the first moment on, because one may arrive during the start.
-    let signals = [SignalKind::terminate(), SignalKind::interrupt()].map(signal);
-    let [Ok(terminate), Ok(interrupt)] = signals else {
+    let [Ok(terminate), Ok(interrupt)] = [Signal::TERM, Signal::INT].map(signals::listen) else {
         return Err("cannot listen for SIGTERM and SIGINT".to_owned());
     };
     let (events, inbox) = mpsc::channel(EVENTS);
@@ -82,7 +84,7 @@ impl<T: FnMut(AgentMessage)> Agent<T> {
     async fn serve(
         &mut self,
         mut inbox: mpsc::Receiver<Event>,
-        [mut terminate, mut interrupt]: [Signal; 2],
+        [mut terminate, mut interrupt]: [Listener; 2],
     ) -> Result<bool, String> {
         self.step(Input::Tick);
         while self.ended.is_none() {
@@ -92,8 +94,8 @@ impl<T: FnMut(AgentMessage)> Agent<T> {
             tokio::select! {
                 biased;
                 event = inbox.recv() => if let Some(event) = event { self.hear(event) },
-                _ = terminate.recv() => self.step(Input::Terminate),
-                _ = interrupt.recv() => self.step(Input::Terminate),
+                () = terminate.recv() => self.step(Input::Terminate),
+                () = interrupt.recv() => self.step(Input::Terminate),
                 () = gone => self.without_guardian().await?,
                 () = sleep(self.rest()) => self.step(Input::Tick),
             }

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     clock::boottime_ms,
-    worker::{group::pid, private_dir::PrivateDir},
+    worker::{group::pid, private_dir::PrivateDir, signals},
 };
 
 /// The longest sleep while there is a slot, in milliseconds. Timers stand still while the machine is suspended, but
@@ -79,18 +79,19 @@ pub async fn serve(socket: &Path, mark: String) -> io::Result<()> {
     // A terminal or a person sends these signals to all processes. The agent handles them, and the guardian ignores
     // them.
     let kinds = [
-        SignalKind::hangup(),
-        SignalKind::interrupt(),
-        SignalKind::quit(),
-        SignalKind::terminate(),
-        SignalKind::user_defined1(),
-        SignalKind::user_defined2(),
-        SignalKind::alarm(),
-        SignalKind::from_raw(Signal::TSTP.as_raw()),
-        SignalKind::from_raw(Signal::TTIN.as_raw()),
-        SignalKind::from_raw(Signal::TTOU.as_raw()),
+        Signal::HUP,
+        Signal::INT,
+        Signal::QUIT,
+        Signal::TERM,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::ALARM,
+        Signal::TSTP,
+        Signal::TTIN,
+        Signal::TTOU,
     ];
-    let _heard_and_forgotten = kinds.into_iter().map(signal).collect::<io::Result<Vec<_>>>()?;
+    let _heard_and_forgotten =
+        kinds.map(signals::listen).into_iter().collect::<io::Result<Vec<_>>>()?;
     let mut child = signal(SignalKind::child())?;
     let link = Link::new(UnixStream::connect(socket).await?);
     let mut guardian =

@@ -8,4 +8,4 @@ mod example;
 mod faults;
 mod machine;
 mod scripts;
-mod stage;
+pub mod stage;

@@ -11,6 +11,7 @@ mod cron;
 mod denied;
 mod example;
 mod guardian;
+mod ignored;
 mod process;
 mod programs;
 mod run;
