@@ -8,7 +8,10 @@ use actix_web::{FromRequest, HttpMessage as _, HttpRequest, dev::Payload, web};
 use bytes::Bytes;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::words::{self, quoted};
+use super::{
+    whole,
+    words::{self, quoted},
+};
 use crate::api::Object;
 use crate::http::{
     answer::Problem,
@@ -85,8 +88,7 @@ impl<T: Bounded + DeserializeOwned + Default + 'static> FromRequest for Optional
 
 /// Parses the content of a [`Body`].
 pub fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    let read = serde_json::from_slice::<Object<T>>(bytes);
-    read.map(|Object(body)| body).map_err(|_| explain::<Object<T>>(bytes))
+    read_json::<Object<T>>(bytes, |bytes| explain::<Object<T>>(bytes)).map(|Object(body)| body)
 }
 
 /// Parses the content of an [`OptionalBody`].
@@ -94,9 +96,18 @@ pub fn parse_optional<T: DeserializeOwned + Default>(bytes: &[u8]) -> Result<T, 
     if bytes.is_empty() {
         return Ok(T::default());
     }
-    let read =
-        serde_json::from_slice::<Option<Object<T>>>(bytes).map_err(|_| explain::<Object<T>>(bytes));
-    Ok(read?.map_or_else(T::default, |Object(body)| body))
+    let read = read_json::<Option<Object<T>>>(bytes, |bytes| explain::<Object<T>>(bytes))?;
+    Ok(read.map_or_else(T::default, |Object(body)| body))
+}
+
+fn read_json<T: DeserializeOwned>(
+    bytes: &[u8],
+    explain: impl Fn(&[u8]) -> Problem,
+) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).or_else(|_| {
+        let rewritten = whole::in_digits(bytes).and_then(|text| serde_json::from_slice(&text).ok());
+        rewritten.ok_or_else(|| explain(bytes))
+    })
 }
 
 fn read<T: Bounded, R>(

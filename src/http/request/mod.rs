@@ -7,6 +7,7 @@ mod mark;
 mod query;
 mod rights;
 mod session_spec;
+mod whole;
 mod words;
 
 pub use body::{Body, Bounded, OptionalBody, explain};
