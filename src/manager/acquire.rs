@@ -6,6 +6,7 @@ use super::{
     Manager,
     checks::{check_min_hold, check_new, check_value},
     error::{AcquireError, CallError},
+    kept_places::Stay,
     new_keys,
     unheard::Unheard,
     waiting::Waiting,
@@ -116,9 +117,10 @@ impl Manager {
         session_ref: Option<SessionRef>,
         asked: Asked,
     ) -> Result<Unheard, AcquireError> {
+        let stay = self.stay(one.mark, one.wait_ms, asked.received);
         let granted = async {
             loop {
-                let acquire = self.checked(one, asked.received)?;
+                let acquire = Acquire { since: stay.since(), ..self.checked(one, asked.received)? };
                 let claim = self.claim(&one.owner, &one.key)?;
                 let new = self.new_key(&one.owner, &one.key).await?;
                 let granted =
@@ -134,6 +136,9 @@ impl Manager {
             }
         }
         .await;
+        if granted.is_ok() {
+            stay.end();
+        }
         self.count(&one.key, asked, &granted);
         let granted = granted.map_err(|error| error.blaming(one.value.as_deref()))?;
         Ok(Unheard::new(&self.coordinator, one.key.clone(), granted, one.mark.is_some()))
@@ -146,12 +151,25 @@ impl Manager {
     /// [`AcquireError`].
     pub async fn take_place(&self, one: &AcquireOne, asked: Asked) -> Result<(), AcquireError> {
         let acquire = self.checked(one, asked.received)?;
-        let acquire = Acquire { mark: None, place: true, ..acquire };
+        let stay = self.stay(one.mark, one.wait_ms, asked.received);
+        let since = stay.since();
+        let acquire = Acquire { mark: None, place: true, since, ..acquire };
         match self.ask_to_own(&one.key, acquire, asked).await? {
             Answer::Done(_) => Ok(()),
             Answer::Refused(why, view) => Err(AcquireError::Refused(why, Some(view))),
             other => Err(CallError::of("take a place", other).into()),
         }
+    }
+
+    /// The place of a call in the queues of this node.
+    pub(super) fn stay(
+        &self,
+        mark: Option<(u128, u64)>,
+        wait_ms: u64,
+        received: Moment,
+    ) -> Stay<'_> {
+        let mark = mark.filter(|_| wait_ms > 0);
+        self.kept_places.begin(mark, received, self.coordinator.clock.as_ref())
     }
 
     /// Checks that a key is a lease again, after its actor found that it was none.
@@ -196,6 +214,7 @@ impl Manager {
             reclaim: false,
             allow_stale: false,
             wait_until: None,
+            since: Moment::NEVER,
             grant_nonce: self.coordinator.entropy.nonce(),
             mark: None,
             session_ref: None,

@@ -24,6 +24,7 @@ mod events;
 mod follow;
 mod holder;
 mod inspect;
+mod kept_places;
 mod list_back;
 mod loads;
 mod looks;
@@ -116,6 +117,8 @@ pub struct Manager {
     serving: Arc<DashMap<u128, ()>>,
     /// The places in queues that waiting callers take.
     waiting: Arc<waiting::WaitingPlaces>,
+    /// The places of callers that went away.
+    kept_places: kept_places::KeptPlaces,
     /// The new keys of principals that have a limit for them.
     new_keys: new_keys::NewKeys,
     supervisor: crate::actor::SupervisorAddr,

@@ -5,7 +5,9 @@ use std::{sync::Arc, time::Duration};
 use actix::Actor;
 use tokio::sync::mpsc;
 
-use super::{CallLimits, Manager, new_keys::NewKeys, waiting::WaitingPlaces};
+use super::{
+    CallLimits, Manager, kept_places::KeptPlaces, new_keys::NewKeys, waiting::WaitingPlaces,
+};
 use crate::{
     actor::{
         self, Arbiters, Coordinator, Environment, Limits, NamedPlugin, Node, Registry,
@@ -133,6 +135,7 @@ impl Manager {
             draining,
             serving,
             waiting,
+            kept_places: KeptPlaces::default(),
             new_keys: NewKeys::default(),
             supervisor,
             node,

@@ -66,6 +66,9 @@ pub struct Acquire {
     pub allow_stale: bool,
     /// Until when to wait in the queue; `None` for no wait.
     pub wait_until: Option<Moment>,
+    /// From when the caller waits, if that was before the request arrived: an earlier call under the same request id had
+    /// this place in the queue. Otherwise [`Moment::NEVER`].
+    pub since: Moment,
     /// Names the new grant. A call that is repeated under the same nonce finds the same grant.
     pub grant_nonce: Nonce,
     /// The digests of the caller's request id and of the rest of its request.

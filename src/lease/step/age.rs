@@ -64,7 +64,8 @@ impl Record {
 
 impl Acquire {
     fn age(&mut self, aged: impl Fn(&mut Moment)) {
-        self.wait_until.iter_mut().for_each(aged);
+        let since = Some(&mut self.since).filter(|since| **since != Moment::NEVER);
+        self.wait_until.iter_mut().chain(since).for_each(aged);
     }
 }
 

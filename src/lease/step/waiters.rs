@@ -24,6 +24,11 @@ impl<C> Waiter<C> {
     pub fn deadline(&self) -> Moment {
         self.acquire.wait_until.unwrap_or(Moment::ZERO)
     }
+
+    /// From when the caller waits.
+    fn since(&self) -> Moment {
+        self.acquire.since.min(self.received)
+    }
 }
 
 /// The call, to be handled again from the start.
@@ -75,7 +80,7 @@ impl<C: Caller> Waiters<C> {
         if self.queue.is_empty() { Moment::NEVER } else { self.earliest }
     }
 
-    /// Puts a caller behind those whose requests arrived before its own. When the queue has doubled since it was last
+    /// Puts a caller behind those who waited before it. When the queue has doubled since it was last
     /// searched, callers that left are removed. So the queue is at most twice as long as the number of callers that are
     /// there.
     pub fn park(&mut self, waiter: Waiter<C>) {
@@ -84,7 +89,7 @@ impl<C: Caller> Waiters<C> {
             self.sweep_at = (self.queue.len() * 2).max(SWEEP_MIN);
         }
         self.earliest = self.earliest.min(waiter.deadline());
-        let before = self.queue.iter().rposition(|other| other.received <= waiter.received);
+        let before = self.queue.iter().rposition(|other| other.since() <= waiter.since());
         self.queue.insert(before.map_or(0, |at| at + 1), waiter);
     }
 

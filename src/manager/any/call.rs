@@ -24,6 +24,8 @@ pub(in crate::manager) struct AnyCall<'a> {
     /// Until when the caller waits, if it does.
     pub wait_until: Option<Moment>,
     pub received: Moment,
+    /// From when the caller waits, if that was before the request arrived.
+    pub since: Moment,
     /// A new value for each key.
     pub value: Option<&'a str>,
     /// For how long from its grant nobody else is granted each key, in milliseconds.
@@ -61,6 +63,7 @@ impl<'a> AnyCall<'a> {
             session_ref: None,
             wait_until: None,
             received,
+            since: Moment::NEVER,
             value: None,
             min_hold_ms: 0,
             permit: false,
@@ -97,6 +100,7 @@ impl<'a> AnyCall<'a> {
             value: self.value.map(Into::into),
             min_hold_ms: self.min_hold_ms,
             mark: self.any.mark,
+            since: self.since,
             session_ref: self.session_ref,
             reclaim: self.reclaims,
             permit: self.permit || self.manager.has_permits(key),

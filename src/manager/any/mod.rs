@@ -63,11 +63,16 @@ impl Manager {
         received: Moment,
         looks: Looks<'_>,
     ) -> Result<Taken, AcquireError> {
-        let call = AnyCall { looks, ..AnyCall::checked(self, any, received)? };
+        let call = AnyCall::checked(self, any, received)?;
+        let stay = self.stay(any.mark, any.wait_ms, received);
+        let call = AnyCall { looks, since: stay.since(), ..call };
         let served = match any.session {
             Some(session) => call.serve_under(session).await?,
             None => call.serve().await?,
         };
+        if !served.is_empty() {
+            stay.end();
+        }
         Ok(served.into())
     }
 }

@@ -27,6 +27,7 @@ mod handover_asked;
 mod heartbeat;
 mod history;
 mod inspect;
+mod kept_places;
 mod keys;
 mod labels;
 mod loads;

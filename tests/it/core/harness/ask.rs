@@ -27,6 +27,7 @@ pub fn acquire(name: &str) -> Ask {
         reclaim: false,
         allow_stale: false,
         wait_until: None,
+        since: Moment::NEVER,
         grant_nonce: Nonce::default(),
         mark: None,
         session_ref: None,
