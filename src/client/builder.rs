@@ -16,11 +16,12 @@ use super::{
     credentials::{Credentials, Source},
     error::ClientError,
     handle::Client,
+    http::Http,
     servers::Servers,
 };
 use crate::{
-    clock::SystemClock,
-    tls::{self, Identity, Roots, TlsError},
+    clock::{Entropy as _, SystemClock, SystemEntropy},
+    tls::{self, Followed, Identity, Roots, TlsError},
 };
 
 /// How long to wait for a connection.
@@ -51,6 +52,7 @@ impl Client {
             proxy: None,
             token: None,
             plaintext_token: false,
+            in_order: false,
         }
     }
 }
@@ -66,6 +68,7 @@ pub struct ClientBuilder {
     proxy: Option<String>,
     token: Option<Source>,
     plaintext_token: bool,
+    in_order: bool,
 }
 
 impl std::fmt::Debug for ClientBuilder {
@@ -80,14 +83,15 @@ impl std::fmt::Debug for ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Verifies `https` servers with the certificates of this PEM file, and no others. The file is read once.
+    /// Verifies `https` servers with the certificates of this PEM file, and no others. The file is followed: a change is in
+    /// effect within a second. A file that cannot be used changes nothing.
     pub fn ca(self, file: impl Into<PathBuf>) -> Self {
         Self { ca: Some(file.into()), ..self }
     }
 
     /// Proves to `https` servers who this client is, if they ask, with the certificate and the private key of these PEM
     /// files. The file of the certificate may also have those of the authorities between it and a root. Both files are
-    /// read once.
+    /// followed, as that of [`ca`](Self::ca) is.
     pub fn client_certificate(self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         Self { identity: Some((cert.into(), key.into())), ..self }
     }
@@ -115,6 +119,12 @@ impl ClientBuilder {
         Self { plaintext_token: allowed, ..self }
     }
 
+    /// Whether the first server of the list is asked first. Without this, the client begins with any of them, so that many
+    /// clients spread over the servers.
+    pub fn in_order(self, in_order: bool) -> Self {
+        Self { in_order, ..self }
+    }
+
     /// Builds the client.
     ///
     /// # Errors
@@ -124,25 +134,35 @@ impl ClientBuilder {
     /// or would be sent in plain text.
     pub fn build(self) -> Result<Client, ClientError> {
         let known = Servers::parse(&self.servers)?;
+        if !self.in_order {
+            known.begin_at(SystemEntropy::new().next_u64());
+        }
         let connect = if known.len() > 1 { CONNECT_TIMEOUT_OF_SEVERAL } else { CONNECT_TIMEOUT };
-        let http = tls::http(self.tls(&known)?)
-            .connect_timeout(connect)
-            .tcp_keepalive(KEEPALIVE)
-            .tcp_nodelay(true)
-            .redirect(redirect::Policy::none())
-            // The HTTP library must not repeat a conditional write.
-            .retry(reqwest::retry::never())
-            .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")));
-        let http = match (&self.proxy, known.socket()) {
-            (Some(_), Some(_)) => {
-                let problem = "cannot be used: the server is a Unix socket".to_owned();
-                return Err(ClientError::Proxy { problem });
+        let proxy = self.proxy.as_deref().map(proxy).transpose()?;
+        let socket = known.socket().map(Path::to_owned);
+        if proxy.is_some() && socket.is_some() {
+            let problem = "cannot be used: the server is a Unix socket".to_owned();
+            return Err(ClientError::Proxy { problem });
+        }
+        let (tls, files) = self.tls(&known)?;
+        let http = Http::new(files, move || {
+            let mut http = tls::http(tls.clone())
+                .connect_timeout(connect)
+                .tcp_keepalive(KEEPALIVE)
+                .tcp_nodelay(true)
+                .redirect(redirect::Policy::none())
+                // The HTTP library must not repeat a conditional write.
+                .retry(reqwest::retry::never())
+                .user_agent(concat!("tenure/", env!("CARGO_PKG_VERSION")));
+            if let Some(proxy) = &proxy {
+                http = http.proxy(proxy.clone());
             }
-            (Some(url), None) => http.proxy(proxy(url)?),
-            (None, Some(socket)) => http.unix_socket(socket),
-            (None, None) => http,
-        };
-        let http = http.build().map_err(|error| ClientError::Address {
+            if let Some(socket) = &socket {
+                http = http.unix_socket(socket.as_path());
+            }
+            http.build()
+        });
+        let http = http.map(Arc::new).map_err(|error| ClientError::Address {
             url: self.servers.clone(),
             problem: error.to_string(),
         })?;
@@ -170,14 +190,15 @@ impl ClientBuilder {
     }
 
     /// Reading the operating system's certificates takes as long as a call, so they are only read when they are needed.
-    fn tls(&self, known: &Servers) -> Result<ClientConfig, TlsError> {
+    fn tls(&self, known: &Servers) -> Result<(ClientConfig, Option<Arc<Followed>>), TlsError> {
         let proxy = self.proxy.as_deref().is_some_and(|url| url.starts_with("https://"));
         let identity = self.identity.as_ref().map(|(cert, key)| Identity { cert, key });
-        match &self.ca {
-            Some(file) => tls::client_as(Roots::Only(file), identity),
-            None if known.any_secure() || proxy => tls::client_as(Roots::System, identity),
-            None => Ok(tls::none()),
-        }
+        let roots = match &self.ca {
+            Some(file) => Roots::Only(file),
+            None if known.any_secure() || proxy => Roots::System,
+            None => return Ok((tls::none(), None)),
+        };
+        tls::followed(roots, identity).map(|(config, files)| (config, Some(files)))
     }
 }
 

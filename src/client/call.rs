@@ -196,7 +196,7 @@ impl Client {
     ) -> Result<T, ClientError> {
         if let Some(beat) = call.beat().filter(|_| !target.stranger) {
             let way = Way {
-                http: &self.http,
+                http: &self.connections(),
                 credentials: self.credentials.as_ref(),
                 clock: &self.clock,
             };
@@ -245,7 +245,7 @@ impl Client {
     ) -> Result<T, ClientError> {
         let parent = self.traceparent.as_ref().filter(|_| call.beat().is_none());
         let request = || {
-            let request = call.request(&self.http, server);
+            let request = call.request(&self.connections(), server);
             match parent {
                 Some(parent) => request.header("traceparent", parent),
                 None => request,

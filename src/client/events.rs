@@ -235,7 +235,8 @@ impl EventStream {
         let url = call.url(&server);
         // The whole request has no timeout, since the stream is endless.
         let request = || {
-            let request = self.client.http.get(url.clone()).header("Accept", "text/event-stream");
+            let request =
+                self.client.connections().get(url.clone()).header("Accept", "text/event-stream");
             after.iter().fold(request, |request, after| request.header("Last-Event-ID", after))
         };
         let sent = credentials::send(self.client.credentials.as_ref(), &url, request);

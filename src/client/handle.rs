@@ -5,13 +5,15 @@ use std::{ffi::OsString, fmt, sync::Arc};
 use reqwest::header::HeaderValue;
 use tokio::sync::watch;
 
-use super::{background::Background, credentials::Credentials, servers::Servers, stream::Streams};
+use super::{
+    background::Background, credentials::Credentials, http::Http, servers::Servers, stream::Streams,
+};
 use crate::clock::Clock;
 
 /// A client of one server, or of several servers on one store. Clones share their connections.
 #[derive(Clone)]
 pub struct Client {
-    pub(super) http: reqwest::Client,
+    pub(super) http: Arc<Http>,
     pub(super) servers: Arc<Servers>,
     pub(super) credentials: Option<Credentials>,
     /// The environment variables with which programs reach the same servers in the same way.
@@ -39,6 +41,11 @@ impl Client {
     #[must_use]
     pub fn traced(&self, traceparent: &str) -> Self {
         Self { traceparent: HeaderValue::from_str(traceparent).ok(), ..self.clone() }
+    }
+
+    /// The connections for a call that begins now.
+    pub(super) fn connections(&self) -> reqwest::Client {
+        self.http.pool(self.clock.as_ref())
     }
 
     /// The clock by which guarantees are measured.

@@ -73,6 +73,7 @@ mod events;
 mod guarantee;
 mod handle;
 mod hold;
+mod http;
 mod keep;
 mod lease;
 mod lease_state;

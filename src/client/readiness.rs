@@ -21,7 +21,7 @@ impl Client {
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().push("readyz");
         }
-        let request = || self.http.get(url.clone()).timeout(patience);
+        let request = || self.connections().get(url.clone()).timeout(patience);
         let response = credentials::send(self.credentials.as_ref(), server, request).await?;
         let status = response.status().as_u16();
         let body = response.bytes().await.map_err(ClientError::from_transport)?;

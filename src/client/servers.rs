@@ -62,6 +62,12 @@ impl Servers {
         self.all.iter().any(|url| url.scheme() == "https")
     }
 
+    /// Begins with another server than the first of the list: `number` modulo their count.
+    pub(super) fn begin_at(&self, number: u64) {
+        let count = u64::try_from(self.all.len()).unwrap_or(1);
+        self.current.store(usize::try_from(number % count).unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// The server to ask first.
     pub(super) fn current(&self) -> &Url {
         &self.all[self.current.load(Ordering::Relaxed) % self.all.len()]

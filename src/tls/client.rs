@@ -1,153 +1,55 @@
-//! TLS for clients: which certificate authorities verify a server, and which certificate the client shows.
+//! TLS for clients.
 
-use std::{error::Error, io, path::Path, path::PathBuf, sync::Arc};
+use std::{error::Error, io, sync::Arc};
 
 use rustls::{
-    CertificateError, ClientConfig, ConfigBuilder, RootCertStore,
-    client::{Resumption, WantsClientCert, WebPkiServerVerifier},
-    crypto::ring,
+    CertificateError, ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier,
+    client::Resumption, crypto::ring,
 };
 
-use super::{known_servers::KnownServers, pem};
+use super::{
+    followed::Followed,
+    trust::{Identity, Roots, TlsError},
+};
 
-/// The certificate authorities that verify servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Roots<'a> {
-    /// Those of the operating system, or of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
-    System,
-    /// Those of a PEM file, and no others.
-    Only(&'a Path),
-    /// Those of the operating system, and those of a PEM file.
-    SystemAnd(&'a Path),
-}
-
-impl<'a> Roots<'a> {
-    /// Only the file; the operating system's authorities if no file is named.
-    #[must_use]
-    pub fn of(file: &'a Path) -> Self {
-        if file.as_os_str().is_empty() { Self::System } else { Self::Only(file) }
-    }
-}
-
-/// The certificate and the private key by which a client proves who it is, in PEM files.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity<'a> {
-    /// The certificate, and those of the authorities between it and a root.
-    pub cert: &'a Path,
-    /// Its private key.
-    pub key: &'a Path,
-}
-
-/// Why TLS cannot be set up.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TlsError {
-    /// The operating system has no certificate authorities.
-    #[error(
-        "the system has no certificates of authorities ({0}): install them (the package is often called \
-         ca-certificates), or name a file with them"
-    )]
-    System(String),
-    /// A file cannot be used.
-    #[error("{path}, for the certificates of authorities, {why}", path = .path.display())]
-    File { path: PathBuf, why: String },
-    /// The file of a client's certificate or private key cannot be used.
-    #[error("{path}, for the client's certificate and key, {why}", path = .path.display())]
-    Identity { path: PathBuf, why: String },
-}
-
-/// A configuration for servers that these authorities verify.
+/// A configuration for servers that these authorities verify. The files are followed: each handshake uses them as they
+/// are then.
 ///
 /// # Errors
 /// [`TlsError`] when the file cannot be used, or there are no certificate authorities.
 pub fn client(roots: Roots<'_>) -> Result<ClientConfig, TlsError> {
-    client_as(roots, None)
+    followed(roots, None).map(|(config, _)| config)
 }
 
-/// The same, for a client that proves who it is if the server asks.
+/// The same with its files, for a client that proves who it is if the server asks.
 ///
 /// # Errors
 /// Also when a file of the client's own cannot be used.
-pub fn client_as(
+pub fn followed(
     roots: Roots<'_>,
     identity: Option<Identity<'_>>,
-) -> Result<ClientConfig, TlsError> {
-    let mut store = RootCertStore::empty();
-    match roots {
-        Roots::System => add_system(&mut store)?,
-        Roots::Only(path) => add_file(&mut store, path)?,
-        Roots::SystemAnd(path) => {
-            add_file(&mut store, path)?;
-            // The system may have none: the file is then enough.
-            let _ = add_system(&mut store);
-        }
-    }
-    trusting(store, identity)
+) -> Result<(ClientConfig, Arc<Followed>), TlsError> {
+    let files = Arc::new(Followed::open(roots, identity)?);
+    let builder = builder().dangerous().with_custom_certificate_verifier(files.clone());
+    let mut config = if files.has_identity() {
+        builder.with_client_cert_resolver(files.clone())
+    } else {
+        builder.with_no_client_auth()
+    };
+    config.resumption = Resumption::store(files.clone());
+    Ok((config, files))
 }
 
 /// A configuration without any authority: every handshake fails. For connections that must not use TLS.
-///
-/// # Panics
-/// Never: without a certificate of the client, nothing can fail.
 #[must_use]
 pub fn none() -> ClientConfig {
-    trusting(RootCertStore::empty(), None).expect("there is no certificate")
+    builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth()
 }
 
-fn trusting(
-    roots: RootCertStore,
-    identity: Option<Identity<'_>>,
-) -> Result<ClientConfig, TlsError> {
-    let provider = Arc::new(ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider.clone())
+fn builder() -> ConfigBuilder<ClientConfig, WantsVerifier> {
+    ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
-        .expect("the provider has these versions");
-    let roots = Arc::new(roots);
-    let verifier = WebPkiServerVerifier::builder_with_provider(roots.clone(), provider).build();
-    // It fails if there is no authority. No session begins then.
-    let known = verifier.ok().map(|verifier| Arc::new(KnownServers::new(verifier)));
-    let builder = match &known {
-        Some(known) => builder.dangerous().with_custom_certificate_verifier(known.clone()),
-        None => builder.with_root_certificates(roots),
-    };
-    let mut config = shows(builder, identity)?;
-    if let Some(known) = known {
-        config.resumption = Resumption::store(known);
-    }
-    Ok(config)
-}
-
-/// The configuration of a client that shows this certificate, if it has one.
-fn shows(
-    builder: ConfigBuilder<ClientConfig, WantsClientCert>,
-    identity: Option<Identity<'_>>,
-) -> Result<ClientConfig, TlsError> {
-    let Some(Identity { cert, key }) = identity else { return Ok(builder.with_no_client_auth()) };
-    let fault = |path: &Path, why| TlsError::Identity { path: path.to_owned(), why };
-    let chain = pem::certificates(cert).map_err(|why| fault(cert, why))?;
-    let private = pem::key(key).map_err(|why| fault(key, why))?;
-    let built = builder.with_client_auth_cert(chain, private);
-    built.map_err(|error| match error {
-        rustls::Error::InconsistentKeys(_) => {
-            fault(key, format!("is not the key of the first certificate in {}", cert.display()))
-        }
-        error => fault(cert, format!("cannot be used: {error}")),
-    })
-}
-
-fn add_system(store: &mut RootCertStore) -> Result<(), TlsError> {
-    let found = rustls_native_certs::load_native_certs();
-    let (added, _) = store.add_parsable_certificates(found.certs);
-    if added > 0 {
-        return Ok(());
-    }
-    let why = found.errors.first().map(ToString::to_string);
-    Err(TlsError::System(why.unwrap_or_else(|| "none was found".into())))
-}
-
-fn add_file(store: &mut RootCertStore, path: &Path) -> Result<(), TlsError> {
-    let fault = |why: String| TlsError::File { path: path.to_owned(), why };
-    store.roots.extend(pem::authorities(path).map_err(fault)?.roots);
-    Ok(())
+        .expect("the provider has these versions")
 }
 
 /// A builder for an HTTP client that uses this configuration for `https` URLs, and ignores every proxy in the
@@ -222,7 +124,7 @@ fn advice(fault: &rustls::Error, ca: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::{io::Write, path::Path};
 
     use super::*;
 

@@ -10,9 +10,6 @@
 //! Assumes: a file that changes gets another time, size or inode.
 
 use std::{
-    fs, io,
-    os::unix::fs::MetadataExt as _,
-    path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -30,6 +27,7 @@ use webpki::EndEntityCert;
 use super::{
     expiry::NamedCertificates,
     server::{Content, ServerFault, ServerFiles, Trust},
+    stamp::{Stamp, stamp},
 };
 use crate::files::rights_on_the_way;
 
@@ -62,7 +60,7 @@ pub enum Change {
 
 /// What was last seen of the files.
 struct Seen {
-    stamps: Vec<Stamp>,
+    stamps: Vec<Way>,
     /// Whether these files are in effect.
     applied: bool,
     trust: Trust,
@@ -73,7 +71,7 @@ struct Seen {
 }
 
 /// What tells a file, and the directories and links on the way to it, from what was there before; `None` if there is none.
-type Stamp = (Option<[i64; 7]>, Option<Vec<[u32; 2]>>);
+type Way = (Option<Stamp>, Option<Vec<[u32; 2]>>);
 
 impl Served {
     /// Reads the files.
@@ -207,21 +205,13 @@ fn tickets(files: &ServerFiles) -> Result<Arc<dyn ProducesTickets>, ServerFault>
     })
 }
 
-fn stamps(files: &ServerFiles) -> Vec<Stamp> {
+fn stamps(files: &ServerFiles) -> Vec<Way> {
     files.named().map(|path| (stamp(path).ok(), rights_on_the_way(path))).collect()
-}
-
-fn stamp(path: &Path) -> io::Result<[i64; 7]> {
-    let found = fs::metadata(path)?;
-    let [dev, ino, len] = [found.dev(), found.ino(), found.len()].map(u64::cast_signed);
-    // Owner and mode change the time of the last change of the inode.
-    let [modified, changed] = [found.mtime(), found.ctime()];
-    Ok([dev, ino, len, modified, found.mtime_nsec(), changed, found.ctime_nsec()])
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::PermissionsExt as _, process::Command};
+    use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
 
     use tempfile::TempDir;
 

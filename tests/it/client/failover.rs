@@ -50,7 +50,8 @@ fn home(other: &serde_json::Map<String, Value>) -> &str {
 async fn leases_and_sessions_go_on_at_the_other_node() {
     let mut two = Two::start().await;
     // The second one is asked first only where it is the home.
-    let client = Client::new(&format!("{},{}", two.a.url, two.b.url)).unwrap();
+    let client =
+        Client::builder(&format!("{},{}", two.a.url, two.b.url)).in_order(true).build().unwrap();
     let lease = client.hold(Hold::key("a").owner("w").ttl(ms(12_000))).await.unwrap();
     let session = client.open_session(SessionOptions::new("s").ttl(ms(12_000))).await.unwrap();
     let kept = session.acquire("b").await.unwrap();
@@ -73,7 +74,8 @@ async fn leases_and_sessions_go_on_at_the_other_node() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_home_that_is_silent_is_left_for_another_server() {
     let two = Two::start().await;
-    let client = Client::new(&format!("{},{}", two.a.url, two.b.url)).unwrap();
+    let client =
+        Client::builder(&format!("{},{}", two.a.url, two.b.url)).in_order(true).build().unwrap();
     let lease = client.hold(Hold::key("d").owner("w").ttl(ms(12_000))).await.unwrap();
     assert_eq!(home(&lease.view().other), two.a.url);
     let before = lease.deadline().until;

@@ -45,7 +45,9 @@ async fn behind(server: &Server, per_cent: u64) -> (Client, [Lossy; 2]) {
         Lossy::to(&server.node.url, per_cent, 11).await,
         Lossy::to(&server.node.url, per_cent, 12).await,
     ];
-    let client = Client::new(&format!("{},{}", ways[0].proxy.url(), ways[1].proxy.url()))
+    let client = Client::builder(&format!("{},{}", ways[0].proxy.url(), ways[1].proxy.url()))
+        .in_order(true)
+        .build()
         .expect("addresses");
     (client, ways)
 }

@@ -342,7 +342,7 @@ fn client_of(certificates: &Certificates) -> ClientConfig {
     let (cert, key) = (certificates.path("short.pem"), certificates.path("short.key"));
     let ca = certificates.path("ca.pem");
     let identity = tls::Identity { cert: &cert, key: &key };
-    tls::client_as(Roots::Only(&ca), Some(identity)).expect("a client")
+    tls::followed(Roots::Only(&ca), Some(identity)).expect("a client").0
 }
 
 #[tokio::test]

@@ -5,5 +5,6 @@ mod checks;
 mod client;
 mod command_line;
 pub mod expiry;
+mod followed;
 mod nodes;
 mod port;
