@@ -1,27 +1,24 @@
 //! `tenure acquire`: acquires one key, or some or all of several.
 
-use std::{ops::Deref, time::Duration};
+use std::{io, ops::Deref, time::Duration};
 
 use clap::{ArgGroup, Args, ValueEnum};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::{
     Context, Exit, Failure,
-    args::{duration, millis, person, secret, wait},
+    args::{duration, millis, name, person, secret, wait},
+    exit::advised,
     output::{lease_rows, shown, span},
 };
 use crate::{
-    api::Code,
-    client::{Acquire, AcquireAll, AcquireAny, ClientError, Grant, Owner, WantedKey},
-    clock::{Entropy, SystemEntropy, boottime_ms},
+    client::{Acquire, AcquireAll, AcquireAny, Grant, Granted, Owner, WantedKey},
+    clock::boottime_ms,
 };
 
-/// The longest single wait. A call that waits longer is sent again, and goes to the end of the queue.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
-/// The shortest wait that is tried when the server refuses longer ones.
-const SHORTEST_WAIT: Duration = Duration::from_secs(1);
-/// The pause between two of these calls: a server that has no candidate answers at once.
-const PAUSE: Duration = Duration::from_millis(200);
+/// How long a lease that nobody can use is given back for, before the command ends.
+const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// Acquire a lease and print it with its lease_id, the secret for renewing and releasing it.
 ///
@@ -33,10 +30,10 @@ pub struct AcquireArgs {
     /// Key to acquire
     key: Option<String>,
     /// Any of these keys, separated by commas; repeatable
-    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = name)]
     any: Vec<String>,
     /// Every one of these keys or none, separated by commas; repeatable
-    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = name)]
     all: Vec<String>,
     /// How many permits of KEY to take, or none of them [default: 1]
     #[arg(long, value_name = "N", requires = "key", value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -92,44 +89,62 @@ enum Order {
 
 impl AcquireArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let client = &context.client;
-        match self.key {
-            Some(ref key) if !self.takes_several() => {
-                let one = async |wait_ms| client.acquire(&self.one(key, wait_ms)).await;
-                let (grant, asked) = in_turns(self.wait, one).await?;
-                let grant = Printed::now(grant, asked);
-                context.output.record(&grant, &grant_rows(&grant))?;
-            }
-            _ => {
-                let some = async |wait_ms| match self.wanted() {
-                    None => client.acquire_any(&self.some(wait_ms)).await,
-                    Some(keys) => client.acquire_all(&self.whole(keys, wait_ms)).await,
-                };
-                let (found, asked) = in_turns(self.wait, some).await?;
-                let grants =
-                    found.grants.into_iter().map(|grant| Printed::now(grant, asked)).collect();
-                let found = PrintedAll { grants };
-                let heading = ["KEY", "OWNER", "TOKEN", "VALID_FOR", "LEASE_ID"];
-                context.output.list("grants", &found, &found.grants, &heading, grant_row)?;
+        let (client, wait) = (&context.client, self.wait.unwrap_or_default());
+        let (path, body) = self.call();
+        let granted = client.acquire_by(path, body, wait, self.ttl).await;
+        if granted.is_err() {
+            // A call without an answer may have been granted.
+            let _ = tokio::time::timeout(LAST_WORD, client.settled()).await;
+        }
+        let granted = granted.map_err(|error| {
+            advised(error, "--reclaim replaces that lease, and another --owner is another holder")
+        });
+        let grants: Vec<Printed> = granted?.into_iter().map(Printed::now).collect();
+        let printed = self.print(context, &grants);
+        if printed.is_err() {
+            // The lease id was not told to anyone.
+            for grant in &grants {
+                let released = client.release(&grant.lease.key, &grant.lease_id, None);
+                let _ = tokio::time::timeout(LAST_WORD, released).await;
             }
         }
-        Ok(Exit::Done)
+        printed.map(|()| Exit::Done).map_err(Failure::Unprinted)
     }
 
-    fn one(&self, key: &str, wait_ms: Option<u64>) -> Acquire {
+    fn print(&self, context: &Context, grants: &[Printed]) -> io::Result<()> {
+        match grants {
+            [grant] if self.is_for_one() => context.output.record(grant, &grant_rows(grant)),
+            _ => {
+                let heading = ["KEY", "OWNER", "TOKEN", "VALID_FOR", "LEASE_ID"];
+                let whole = PrintedAll { grants };
+                context.output.list("grants", &whole, grants, &heading, grant_row)
+            }
+        }
+    }
+
+    /// The path and the body of the call.
+    fn call(&self) -> (&'static str, Value) {
+        match (&self.key, self.wanted()) {
+            (Some(key), _) if self.is_for_one() => ("acquire", json!(self.one(key))),
+            (_, Some(keys)) => ("acquire-all", json!(self.whole(keys))),
+            (_, None) => ("acquire-any", json!(self.some())),
+        }
+    }
+
+    fn is_for_one(&self) -> bool {
+        self.key.is_some() && self.permits.is_none() && !self.exclusive
+    }
+
+    fn one(&self, key: &str) -> Acquire {
         Acquire {
             key: key.to_owned(),
             owner: self.owner(),
-            wait_ms,
+            wait_ms: None,
             value: self.value.clone(),
             reclaim: self.reclaim.then_some(true),
             min_hold_ms: self.min_hold.map(millis),
-            request_id: Some(self.request_id()),
+            request_id: self.request_id.clone(),
         }
-    }
-
-    fn takes_several(&self) -> bool {
-        self.permits.is_some() || self.exclusive
     }
 
     /// The keys of which it takes all.
@@ -143,12 +158,12 @@ impl AcquireArgs {
         (!wanted.is_empty()).then_some(wanted)
     }
 
-    fn whole(&self, keys: Vec<WantedKey>, wait_ms: Option<u64>) -> AcquireAll {
-        let request_id = Some(self.request_id());
-        AcquireAll { keys, owner: self.owner(), wait_ms, request_id }
+    fn whole(&self, keys: Vec<WantedKey>) -> AcquireAll {
+        let request_id = self.request_id.clone();
+        AcquireAll { keys, owner: self.owner(), wait_ms: None, request_id }
     }
 
-    fn some(&self, wait_ms: Option<u64>) -> AcquireAny {
+    fn some(&self) -> AcquireAny {
         let order = self.order.and_then(|order| order.to_possible_value());
         AcquireAny {
             keys: self.any.clone(),
@@ -157,8 +172,8 @@ impl AcquireArgs {
             owner: self.owner(),
             count: self.count.map(Into::into),
             order: order.map(|order| order.get_name().to_owned()),
-            wait_ms,
-            request_id: Some(self.request_id()),
+            wait_ms: None,
+            request_id: self.request_id.clone(),
         }
     }
 
@@ -167,54 +182,6 @@ impl AcquireArgs {
         let ttl_ms = self.session.is_none().then(|| millis(self.ttl));
         Owner { owner, ttl_ms, session: self.session.clone() }
     }
-
-    fn request_id(&self) -> String {
-        let random = || SystemEntropy::new().nonce().to_string();
-        self.request_id.clone().unwrap_or_else(random)
-    }
-}
-
-/// Asks once, or, for a wait that one call cannot last, again and again until the time is over. Returns the answer, and
-/// when its request was sent: the server's durations count from there, before the wait for the lease.
-async fn in_turns<T>(
-    wait: Option<Duration>,
-    ask: impl AsyncFn(Option<u64>) -> Result<T, ClientError>,
-) -> Result<(T, u64), ClientError> {
-    let until = boottime_ms().saturating_add(wait.map_or(0, millis));
-    let mut longest = LONGEST_WAIT;
-    loop {
-        let asked = boottime_ms();
-        let left = Duration::from_millis(until.saturating_sub(asked));
-        let turn = wait.map(|wait| millis(wait.min(left).min(longest)));
-        let error = match ask(turn).await {
-            Ok(answer) => return Ok((answer, asked)),
-            Err(error) => error,
-        };
-        if wait.is_none_or(|wait| wait <= LONGEST_WAIT) {
-            return Err(error);
-        }
-        if is_too_long(&error) && longest > SHORTEST_WAIT {
-            longest = (longest / 2).max(SHORTEST_WAIT);
-        } else if is_taken(&error) && boottime_ms() < until {
-            tokio::time::sleep(PAUSE).await;
-        } else {
-            return Err(error);
-        }
-    }
-}
-
-/// Whether the server accepts no wait of this length.
-fn is_too_long(error: &ClientError) -> bool {
-    error
-        .problem()
-        .is_some_and(|problem| problem.status == 400 && problem.field.as_deref() == Some("wait_ms"))
-}
-
-/// Whether the lease may become available.
-fn is_taken(error: &ClientError) -> bool {
-    use Code::{Cooling, Fencing, Held, NoneAvailable};
-    let code = error.problem().and_then(|problem| Code::named(&problem.code));
-    matches!(code, Some(Held | NoneAvailable | Cooling | Fencing))
 }
 
 /// A grant as it is printed: `valid_for_ms` is the time that is left at the moment of printing.
@@ -227,8 +194,8 @@ struct Printed {
 }
 
 #[derive(Serialize)]
-struct PrintedAll {
-    grants: Vec<Printed>,
+struct PrintedAll<'a> {
+    grants: &'a [Printed],
 }
 
 impl Deref for Printed {
@@ -240,8 +207,8 @@ impl Deref for Printed {
 }
 
 impl Printed {
-    fn now(grant: Grant, asked: u64) -> Self {
-        Self::at(boottime_ms(), grant, asked)
+    fn now(Granted { grant, sent }: Granted) -> Self {
+        Self::at(boottime_ms(), grant, sent.boottime_ms)
     }
 
     fn at(now: u64, mut grant: Grant, asked: u64) -> Self {

@@ -84,6 +84,26 @@ pub(super) fn wait(text: &str) -> Result<Duration, String> {
     if text == "forever" { Ok(FOREVER) } else { duration(text) }
 }
 
+/// One name of a list with commas between the names, without the blanks around it.
+pub(super) fn name(text: &str) -> Result<String, String> {
+    match text.trim() {
+        "" => Err("has an empty name between its commas".into()),
+        name => Ok(name.to_owned()),
+    }
+}
+
+/// The names in a text, one on each line. Empty lines, blanks around a name, a byte order mark, and comments, which begin
+/// with `#`, do not count.
+pub(super) fn names(text: &str) -> Vec<String> {
+    let lines = unmarked(text).lines().map(str::trim);
+    lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
+}
+
+/// The text without the byte order mark that some editors put before it.
+fn unmarked(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
 /// Reads a secret: `-` is the first line of standard input, `@FILE` is the first line of a file. Every user of the
 /// machine can see command-line arguments.
 pub(super) fn secret(text: &str) -> Result<String, String> {
@@ -93,7 +113,7 @@ pub(super) fn secret(text: &str) -> Result<String, String> {
         _ => return Ok(text.to_owned()),
     };
     let read = read.map_err(|error| format!("cannot be read: {error}"))?;
-    match read.lines().next().map(str::trim).filter(|line| !line.is_empty()) {
+    match unmarked(&read).lines().next().map(str::trim).filter(|line| !line.is_empty()) {
         Some(line) => Ok(line.to_owned()),
         None => Err("it is empty: the first line must hold the secret".into()),
     }
@@ -104,9 +124,14 @@ pub(super) fn millis(span: Duration) -> u64 {
     u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// `<host>:<pid>`: the default owner of a lease that lasts as long as this process runs.
+/// `<host>:<pid>#<random>`: the default owner of a lease that lasts as long as this process runs. In containers, processes
+/// often share both the name of the host and the number of the process.
 pub(super) fn default_owner() -> String {
-    format!("{}:{}", host(), std::process::id())
+    format!("{}:{}#{}", host(), std::process::id(), six_digits())
+}
+
+fn six_digits() -> String {
+    format!("{:06x}", SystemEntropy::new().nonce().0 & 0xff_ffff)
 }
 
 /// The name of the user, or of the machine if the user has none.
@@ -119,7 +144,7 @@ pub(super) fn user() -> String {
 pub(super) fn person() -> String {
     let user = std::env::var("USER").ok().filter(|user| !user.is_empty());
     let place = user.map_or_else(host, |user| format!("{user}@{}", host()));
-    format!("{place}#{:06x}", SystemEntropy::new().nonce().0 & 0xff_ffff)
+    format!("{place}#{}", six_digits())
 }
 
 fn host() -> String {
@@ -171,7 +196,8 @@ mod tests {
     #[test]
     fn the_owner_names_host_and_process() {
         let owner = default_owner();
-        assert!(owner.ends_with(&format!(":{}", std::process::id())), "{owner}");
+        assert!(owner.contains(&format!(":{}#", std::process::id())), "{owner}");
+        assert_ne!(owner, default_owner(), "two containers would be one owner");
         assert!(crate::lease::Owner::new(&owner).is_ok());
         let person = person();
         assert!(person.contains(&host()) && crate::lease::Owner::new(&person).is_ok(), "{person}");

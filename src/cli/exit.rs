@@ -2,7 +2,7 @@
 
 use std::{fmt::Write as _, io, process::ExitCode};
 
-use crate::{client::ClientError, settings::Faults};
+use crate::{api::Code, client::ClientError, settings::Faults};
 
 /// The exit code of the process. Most numbers come from `sysexits.h`. A number that shells use too has the same meaning
 /// here.
@@ -122,9 +122,25 @@ pub enum Failure {
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
+    /// The output could not be written, and it had a secret that nobody can know now.
+    #[error("cannot write the output, so what it was about is given back: {0}")]
+    Unprinted(io::Error),
     /// Anything else.
-    #[error("{0:#}")]
+    #[error("{}", chain(.0))]
     Other(#[from] anyhow::Error),
+}
+
+/// An error with its causes. A cause that the text before it ends with is not repeated.
+fn chain(error: &anyhow::Error) -> String {
+    error
+        .chain()
+        .map(ToString::to_string)
+        .reduce(
+            |text, cause| {
+                if text.ends_with(&cause) { text } else { format!("{text}: {cause}") }
+            },
+        )
+        .unwrap_or_default()
 }
 
 impl Failure {
@@ -139,9 +155,23 @@ impl Failure {
             Self::TimedOut(_) => Exit::TryAgain,
             // The reader of the output has read enough: `tenure ls | head` did not fail.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-            Self::Output(_) | Self::Other(_) => Exit::Other,
+            Self::Output(_) | Self::Unprinted(_) | Self::Other(_) => Exit::Other,
         }
     }
+}
+
+/// The refusal with the advice that this command can follow, where the server's is for callers of its API.
+pub(super) fn advised(error: ClientError, held_by_you: &str) -> ClientError {
+    let ClientError::Refused(mut problem) = error else { return error };
+    let advice = match problem.known() {
+        Some(Code::HeldByYou) => held_by_you,
+        _ => return ClientError::Refused(problem),
+    };
+    if let Some(detail) = &mut problem.detail {
+        let fact = detail.split_once("; ").map_or(detail.as_str(), |(fact, _)| fact);
+        *detail = format!("{fact}; {advice}");
+    }
+    ClientError::Refused(problem)
 }
 
 fn of_client(error: &ClientError) -> Exit {
@@ -192,6 +222,16 @@ mod tests {
         assert!(codes.iter().all(|&code| code < 126 && code != 2));
         let table = Exit::table();
         assert!(codes.iter().all(|code| table.contains(&format!("{code}  "))), "{table}");
+    }
+
+    #[test]
+    fn a_cause_is_said_once() {
+        let cause = || io::Error::other("disk full");
+        let twice = anyhow::Error::new(cause()).context("cannot write x: disk full");
+        let both = anyhow::Error::new(cause()).context("cannot write x");
+        for error in [twice, both] {
+            assert_eq!(Failure::from(error).to_string(), "cannot write x: disk full");
+        }
     }
 
     #[test]

@@ -75,7 +75,11 @@ mod watch;
 mod when;
 mod work;
 
-use std::{ffi::OsString, future::Future, process::ExitCode};
+use std::{
+    ffi::{OsStr, OsString},
+    future::Future,
+    process::ExitCode,
+};
 
 use clap::{
     ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum as _,
@@ -198,7 +202,7 @@ impl Command {
 /// Runs the command that this process's arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    let parsed = Cli::command().try_get_matches().and_then(|matches| {
+    let parsed = without_empty_variables(Cli::command()).try_get_matches().and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches);
         cli.map(|cli| (cli, matches)).map_err(|error| error.format(&mut Cli::command()))
     });
@@ -227,6 +231,16 @@ pub fn main() -> ExitCode {
             Exit::Usage.into()
         }
     }
+}
+
+/// The same command, whose options do not read the environment variables that are empty: an empty variable is no value.
+fn without_empty_variables(command: clap::Command) -> clap::Command {
+    let is_empty = |name: &OsStr| std::env::var_os(name).is_some_and(|value| value.is_empty());
+    let command = command.mut_args(|arg| match arg.get_env() {
+        Some(name) if is_empty(name) => arg.env(None),
+        _ => arg,
+    });
+    command.mut_subcommands(without_empty_variables)
 }
 
 /// The output format that faulty arguments name, as far as it can be recognized.

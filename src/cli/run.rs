@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode, time::Duration};
 
 use clap::{ArgGroup, Args};
 
-use super::{Context, Exit, Failure, args, output::talk};
+use super::{Context, Exit, Failure, args, exit::advised, output::talk};
 use crate::{
     client::Hold,
     worker::{
@@ -33,7 +33,7 @@ pub struct RunArgs {
     #[arg(long)]
     key: Option<String>,
     /// Any of these keys, separated by commas; repeatable
-    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = args::name)]
     any: Vec<String>,
     /// Any known key of this pool
     #[arg(long)]
@@ -82,7 +82,7 @@ struct Terms {
 /// A program that runs while a lease is held, and that lease.
 #[derive(Clone, Debug, Args)]
 pub(super) struct HeldProgram {
-    /// Owner of the lease [default: HOSTNAME:PID]
+    /// Owner of the lease [default: HOSTNAME:PID#RANDOM]
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
     /// How long the lease lasts without a heartbeat
@@ -131,7 +131,11 @@ impl RunArgs {
             Ok(RunOutcome::Ended(exit)) => Ok(exit.number().into()),
             Ok(RunOutcome::Lost(_)) => Ok(Exit::Lost.into()),
             Ok(RunOutcome::Signalled(signal)) => Ok(signalled(signal.as_raw())),
-            Err(RunFailure::Client(error)) => Err(error.into()),
+            Err(RunFailure::Client(error)) => {
+                let advice =
+                    "--wait waits for the end of that lease, and another --owner is another holder";
+                Err(advised(error, advice).into())
+            }
             Err(RunFailure::Start(RunError::TooLate)) => {
                 talk("the lease was about to end before the program could be started");
                 Ok(Exit::Lost.into())
@@ -147,7 +151,8 @@ impl RunArgs {
             _ => Hold::any(self.any.iter()),
         };
         let Terms { held, wait } = &self.terms;
-        let hold = hold.owner(held.owner()).ttl(held.ttl).wait(wait.unwrap_or_default());
+        let hold =
+            hold.owner(held.owner()).ttl(held.ttl).wait(wait.unwrap_or_default()).outwait_own(true);
         let hold = hold.min_hold(self.min_hold.unwrap_or_default());
         match &self.value {
             Some(value) => hold.value(value),

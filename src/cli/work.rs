@@ -38,15 +38,15 @@ pub struct WorkArgs {
     #[arg(long)]
     prefix: Option<String>,
     /// Only these keys, known or not, separated by commas; repeatable
-    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    #[arg(long, value_name = "KEYS", value_delimiter = ',', value_parser = args::name)]
     keys: Vec<String>,
-    /// Only the keys in this file, one per line; `-` is standard input
+    /// Only the keys in this file, one per line, without empty lines and lines that begin with `#`; `-` is standard input
     #[arg(long, value_name = "FILE")]
     keys_from: Option<String>,
     /// Maximum number of programs at once
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     capacity: Option<u32>,
-    /// Owner of the leases [default: HOSTNAME:PID]
+    /// Owner of the leases [default: HOSTNAME:PID#RANDOM]
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
     /// Version of the program: during an upgrade, keys that come free go to the members with the newest version
@@ -186,7 +186,7 @@ async fn known(context: &Context, prefix: &str) -> Result<Vec<String>, Failure> 
     }
 }
 
-/// The non-empty lines of a file.
+/// The names in a file.
 fn lines(file: &str) -> Result<Vec<String>, Failure> {
     let mut text = String::new();
     let read = match file {
@@ -194,8 +194,7 @@ fn lines(file: &str) -> Result<Vec<String>, Failure> {
         file => std::fs::File::open(file).and_then(|mut file| file.read_to_string(&mut text)),
     };
     read.map_err(|error| Failure::Usage(format!("cannot read the keys from {file}: {error}")))?;
-    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
-    Ok(lines.map(str::to_owned).collect())
+    Ok(args::names(&text))
 }
 
 /// Writes an event to standard error: standard output belongs to the programs.

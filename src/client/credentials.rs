@@ -146,7 +146,8 @@ fn read(path: &Path) -> Result<HeaderValue, String> {
 
 /// The header with the token. The problem does not quote it.
 fn header(token: &str) -> Result<HeaderValue, String> {
-    let token = token.trim();
+    // Some editors put a byte order mark before the text.
+    let token = token.trim_start_matches('\u{feff}').trim();
     if token.is_empty() {
         return Err("is empty".to_owned());
     }
@@ -200,7 +201,7 @@ mod tests {
             let fault = read(&path).unwrap_err();
             assert!(fault.contains(problem) && fault.contains("first line"), "{fault}");
         }
-        std::fs::write(&path, " secret \nmore\n").unwrap();
+        std::fs::write(&path, "\u{feff} secret \nmore\n").unwrap();
         let header = read(&path).unwrap();
         assert_eq!(header.to_str().unwrap(), "Bearer secret");
         assert!(!format!("{header:?}").contains("secret"));

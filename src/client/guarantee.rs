@@ -103,9 +103,9 @@ pub struct Deadline {
 
 /// A moment on both clocks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sent {
+pub(crate) struct Sent {
     pub(super) at: Moment,
-    boottime_ms: u64,
+    pub(crate) boottime_ms: u64,
 }
 
 impl Sent {

@@ -2,10 +2,11 @@
 
 use std::{fmt, time::Duration};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
-    Acquire, AcquireAll, AcquireAny, ClientError, Count, Order, Owner, WantedKey, settle::Ask,
+    Acquire, AcquireAll, AcquireAny, ClientError, Count, Order, Owner, WantedKey,
+    ask::{ALL, Ask},
 };
 use crate::clock::{Entropy, SystemEntropy};
 
@@ -33,13 +34,26 @@ pub struct Hold {
     value: Option<String>,
     reclaim: bool,
     min_hold: Duration,
+    outwaits_its_own: bool,
 }
 
 impl Hold {
     fn of(what: What) -> Self {
         let (wait, order, count) = (Duration::ZERO, Order::Random, None);
         let (value, reclaim, min_hold) = (None, false, Duration::ZERO);
-        Self { what, owner: None, ttl: TTL, wait, order, count, value, reclaim, min_hold }
+        let outwaits_its_own = false;
+        Self {
+            what,
+            owner: None,
+            ttl: TTL,
+            wait,
+            order,
+            count,
+            value,
+            reclaim,
+            min_hold,
+            outwaits_its_own,
+        }
     }
 
     /// This key and no other.
@@ -121,6 +135,13 @@ impl Hold {
         Self { reclaim, ..self }
     }
 
+    /// For one key: whether to wait, too, for the end of an earlier tenure of the same owner. By default, the call is
+    /// refused with `held-by-you` then. For a process that has the name of its predecessor, which may have crashed.
+    #[must_use]
+    pub fn outwait_own(self, outwaits_its_own: bool) -> Self {
+        Self { outwaits_its_own, ..self }
+    }
+
     /// For one key: for how long from the grant nobody else is granted it, even if the lease is released or runs out.
     #[must_use]
     pub fn min_hold(self, min_hold: Duration) -> Self {
@@ -134,6 +155,11 @@ impl Hold {
             What::Key(key) => Some(key),
             What::Any(_) | What::All(_) | What::Prefix(_) | What::Pool(_) => None,
         }
+    }
+
+    /// Whether this is the owner to acquire for.
+    pub(crate) fn is_of(&self, owner: &str) -> bool {
+        self.owner.as_deref() == Some(owner)
     }
 
     /// The same, but for one lease.
@@ -166,11 +192,11 @@ impl Hold {
                 min_hold_ms: (!self.min_hold.is_zero()).then(|| millis(self.min_hold)),
                 ..Acquire::default()
             };
-            return Ask { path: "acquire", body: json!(body) };
+            return self.of_path("acquire", json!(body));
         }
         if let What::All(keys) = &self.what {
             let body = AcquireAll { keys: keys.clone(), owner, ..AcquireAll::default() };
-            return Ask { path: "acquire-all", body: json!(body) };
+            return self.of_path(ALL, json!(body));
         }
         let mut body = AcquireAny {
             owner,
@@ -184,7 +210,11 @@ impl Hold {
             What::Pool(pool) => body.pool = Some(pool.clone()),
             What::Key(_) | What::All(_) => {}
         }
-        Ask { path: "acquire-any", body: json!(body) }
+        self.of_path("acquire-any", json!(body))
+    }
+
+    fn of_path(&self, path: &'static str, body: Value) -> Ask {
+        Ask { path, body, outwaits_its_own: self.outwaits_its_own }
     }
 }
 

@@ -55,6 +55,8 @@ pub enum Ended {
 pub enum Waiting<'a> {
     /// No server can be reached, or it refuses for now. The call is repeated.
     Failed(&'a ClientError),
-    /// It has a session but no lease: other members have all of them, or the pool has no keys yet.
+    /// It has a session but no lease: other members have all of them, or they are closed.
     NoLease,
+    /// It has a session, and the pool has no keys yet.
+    NoKeys,
 }

@@ -63,6 +63,7 @@
 //! ```
 
 mod arguments;
+mod ask;
 mod background;
 pub mod blocking;
 mod builder;
@@ -91,6 +92,7 @@ mod servers;
 mod session;
 mod session_state;
 mod settle;
+mod sight;
 mod sse;
 mod stream;
 mod tending;
@@ -124,6 +126,7 @@ pub use pool_labels::LabelsHandle;
 pub use prepares::Preparation;
 pub use router::{Route, Router};
 pub use session::{Session, SessionOptions};
+pub(crate) use settle::Granted;
 
 pub use crate::api::{
     AccessAction, AccessOrderBody, AnyOrder as Order, Assignment, Attention, CordonedOwner,

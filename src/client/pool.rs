@@ -38,7 +38,11 @@
 
 use std::{fmt::Display, future::Future, pin::Pin, sync::Arc, time::Duration};
 
-use tokio::{sync::watch, task::JoinSet, time::sleep};
+use tokio::{
+    sync::watch,
+    task::JoinSet,
+    time::{sleep, timeout},
+};
 use tokio_util::task::TaskTracker;
 
 use super::leave::{Leave, asked_to_leave};
@@ -59,6 +63,8 @@ use crate::{
 
 /// How long one call waits for keys.
 const WAIT: Duration = Duration::from_secs(30);
+/// How long a look at the pool may take.
+const LOOK: Duration = Duration::from_secs(1);
 /// The first and the longest pause after a failed call.
 const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 /// How long a member has no lease before it reports this, and the interval between further reports.
@@ -388,11 +394,19 @@ impl Member {
                     };
                 }
                 () = &mut report, if tasks.is_empty() && !leaving => {
-                    (self.pool.waits)(Waiting::NoLease);
+                    let why = if self.has_no_keys().await { Waiting::NoKeys } else { Waiting::NoLease };
+                    (self.pool.waits)(why);
                     report = Box::pin(sleep(REPORTS[1]));
                 }
             }
         }
+    }
+
+    /// Whether the pool is known to have no keys. Its members may wait for keys that nobody has named.
+    async fn has_no_keys(&self) -> bool {
+        let pool = &self.pool;
+        let look = async { pool.client.pool(&pool.pool).await.ok()?.keys };
+        pool.keys.is_empty() && timeout(LOOK, look).await.ok().flatten() == Some(0)
     }
 
     fn what(&self, order: Order) -> Hold {

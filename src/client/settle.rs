@@ -1,7 +1,9 @@
 //! An acquire that is repeated until it is settled.
 //!
 //! Guarantees: a request that may have been carried out is repeated under the same id, at any of the servers, and never
-//! under another id before a server has settled it. So no call is granted twice.
+//! under another id before a server has settled it. So no call is granted twice. A caller that waits hears of a free
+//! lease although its connection is silent: one call lasts 35 s at most, and a look over another connection ends a call
+//! for a lease that is free.
 //!
 //! Does not guarantee: that a grant whose caller gave up is released at once. Without a runtime or a server, it ends
 //! with its ttl or session.
@@ -13,9 +15,10 @@ use tokio::runtime::Handle;
 
 use super::{
     Client, ClientError, Grant, Grants, Problem,
-    call::{ANSWER_TIMEOUT, Call},
+    ask::{ALL, Ask},
     guarantee::Sent,
     overload,
+    sight::Sight,
 };
 use crate::{
     api::Code,
@@ -23,30 +26,25 @@ use crate::{
     lease::Moment,
 };
 
-/// The longest single wait. A call that waits longer is sent again, and goes to the end of the queue.
-const LONGEST_WAIT: Duration = Duration::from_secs(300);
+/// The longest wait of one call. Proxies and balancers often cut longer ones, or fall silent.
+const LONGEST_WAIT: Duration = Duration::from_secs(30);
 /// The shortest wait that is tried when a server refuses longer ones.
 const SHORTEST_WAIT: Duration = Duration::from_secs(1);
-/// How long a call that does not wait may take to be answered.
+/// How long a call may take to be answered, beyond its wait.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long beyond its wait a call that may have been carried out is repeated.
+/// How long a call without a wait that may have been carried out is repeated, beyond [`PATIENCE`].
 const SETTLE: Duration = Duration::from_secs(10);
+/// How long after the time that its caller gave the last answer of a call with a wait may come.
+const LATE: Duration = Duration::from_millis(500);
 /// The pause between attempts: at first, and at most.
 const PAUSES: [Duration; 2] = [Duration::from_millis(50), Duration::from_secs(1)];
 /// How often an abandoned grant is asked for, to release it.
 const GIVE_BACK_TRIES: u32 = 20;
 
-/// A request without its id and wait.
-#[derive(Clone, Debug)]
-pub(super) struct Ask {
-    pub(super) path: &'static str,
-    pub(super) body: Value,
-}
-
 /// A grant, and the moment at which its request was sent.
-pub(super) struct Granted {
-    pub(super) grant: Grant,
-    pub(super) sent: Sent,
+pub(crate) struct Granted {
+    pub(crate) grant: Grant,
+    pub(crate) sent: Sent,
 }
 
 impl Granted {
@@ -66,6 +64,21 @@ enum Settled {
 }
 
 impl Client {
+    /// Acquires what the body says, and repeats the call until it is granted or refused, or until the time is up. `path` is
+    /// the call below `/v1`.
+    ///
+    /// # Errors
+    /// As [`Client::hold`].
+    pub(crate) async fn acquire_by(
+        &self,
+        path: &'static str,
+        body: Value,
+        wait: Duration,
+        ttl: Duration,
+    ) -> Result<Vec<Granted>, ClientError> {
+        self.settle(Ask { path, body, outwaits_its_own: false }, wait, ttl).await
+    }
+
     /// Repeats the request until it is granted or refused, or until the time is up.
     pub(super) async fn settle(
         &self,
@@ -75,37 +88,60 @@ impl Client {
     ) -> Result<Vec<Granted>, ClientError> {
         let until = self.clock.now() + wait;
         let mut longest = LONGEST_WAIT;
+        let mut id = new_id();
         loop {
             let left = until.since(self.clock.now());
-            match self.one_id(&ask, left.min(longest), until, ttl).await {
+            let error = match self.one_id(&ask, &id, longest, until, ttl).await {
                 Settled::Granted(granted) => return Ok(granted),
                 Settled::TooLong(_) if longest > SHORTEST_WAIT => {
                     longest = (left.min(longest) / 2).max(SHORTEST_WAIT);
+                    continue;
                 }
-                Settled::TooLong(error) => return Err(error),
-                Settled::Refused(error) if passes(&error) && self.clock.now() < until => {
-                    tokio::time::sleep(PAUSES[0].min(until.since(self.clock.now()))).await;
-                }
-                Settled::Refused(error) => return Err(error),
+                Settled::TooLong(error) | Settled::Refused(error) => error,
+            };
+            let left = until.since(self.clock.now());
+            let pause = ask.pause_after(&error).filter(|_| !left.is_zero());
+            let Some(pause) = pause else { return Err(error) };
+            // The id carries the place in the queue. That of a list is spent once it had some of the leases.
+            if ask.path == ALL || error.code() == Some(Code::RequestIdSpent) {
+                id = new_id();
             }
+            tokio::time::sleep(pause.min(left)).await;
         }
     }
 
-    /// Repeats the request under one id until it is settled.
-    async fn one_id(&self, ask: &Ask, wait: Duration, until: Moment, ttl: Duration) -> Settled {
-        let mut body = ask.body.clone();
-        body["request_id"] = json!(SystemEntropy::new().nonce().to_string());
-        let mut under_way =
-            UnderWay { client: self.clone(), ask: Ask { path: ask.path, body }, live: false };
+    /// Repeats the request under one id until it is settled. One call waits for `longest` at most.
+    async fn one_id(
+        &self,
+        ask: &Ask,
+        id: &str,
+        longest: Duration,
+        until: Moment,
+        ttl: Duration,
+    ) -> Settled {
+        let mut ask = ask.clone();
+        if ask.body.get("request_id").is_none() {
+            ask.body["request_id"] = json!(id);
+        }
+        let mut under_way = UnderWay { client: self.clone(), ask, live: false };
         let (start, mut turn, mut pause) = (self.clock.now(), 0, PAUSES[0]);
+        let waits = until > start;
+        let mut sight = Sight::of(&under_way.ask);
         let targets = self.targets(None);
         loop {
             let target = &targets[turn % targets.len()];
-            let left = (start + wait).since(self.clock.now());
-            let call = under_way.ask.call(left);
-            let was_live = std::mem::replace(&mut under_way.live, true);
             let sent = Sent::now(self.clock.as_ref());
-            let answer = self.call_at(&target.url, &call).await;
+            let left = until.since(sent.at).min(longest);
+            let patience = if waits { (until + LATE).since(sent.at) } else { PATIENCE };
+            let call = under_way.ask.call(left).timeout(patience.min(left + PATIENCE));
+            let was_live = std::mem::replace(&mut under_way.live, true);
+            let answer = tokio::select! {
+                answer = self.call_at(&target.url, &call) => answer,
+                () = sight.is_free(self), if !left.is_zero() => {
+                    tracing::debug!(url = %target.url, "the lease is free: repeats the call that waits for it");
+                    continue;
+                }
+            };
             let error = match answer.and_then(|answer| grants(answer, sent)) {
                 Ok(granted) if granted.iter().any(|granted| granted.is_stale(self)) => {
                     // The repeat says what is left of the grant, or that it is over.
@@ -137,13 +173,16 @@ impl Client {
             if error.problem().is_none() || overload::is_overload(&error) {
                 self.servers.failed(&target.url);
             }
-            // A caller that waits also waits for a server. A request that may have been granted gets some more time.
-            let end = if under_way.live {
-                until.max(start + PATIENCE) + SETTLE.min(ttl)
-            } else if wait.is_zero() && turn % targets.len() == 0 && is_unreachable(&error) {
+            // A caller that waits also waits for a server. Without a wait, a request that may have been granted gets some
+            // more time.
+            let end = if waits {
+                until + LATE
+            } else if under_way.live {
+                start + PATIENCE + SETTLE.min(ttl)
+            } else if turn % targets.len() == 0 && is_unreachable(&error) {
                 now
             } else {
-                until.max(start + PATIENCE)
+                start + PATIENCE
             };
             if now >= end {
                 return Settled::Refused(error);
@@ -157,18 +196,6 @@ impl Client {
                 pause = (pause * 2).min(PAUSES[1]);
             }
         }
-    }
-}
-
-impl Ask {
-    fn call(&self, wait: Duration) -> Call {
-        let mut body = self.body.clone();
-        let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        if wait_ms > 0 {
-            body["wait_ms"] = json!(wait_ms);
-        }
-        let timeout = if wait_ms > 0 { wait + ANSWER_TIMEOUT } else { PATIENCE };
-        Call::post(self.path, body).timeout(timeout)
     }
 }
 
@@ -194,7 +221,7 @@ async fn give_back(client: Client, ask: Ask) {
         // The server first needs time to notice that the caller has gone.
         tokio::time::sleep(PAUSES[0] * 4).await;
         let sent = Sent::now(client.clock.as_ref());
-        let answer = client.ask_around(&ask.call(Duration::ZERO), None).await;
+        let answer = client.ask_around(&ask.call(Duration::ZERO).timeout(PATIENCE), None).await;
         match answer.and_then(|answer| grants(answer, sent)) {
             Ok(granted) => {
                 for Granted { grant, .. } in granted {
@@ -229,10 +256,8 @@ fn asks_to_come_again(problem: &Problem) -> bool {
     (transient && problem.retryable) || problem.known() == Some(Code::RequestInFlight)
 }
 
-/// Whether a waiter goes on waiting after this answer.
-fn passes(error: &ClientError) -> bool {
-    use Code::{Cooling, Fencing, Held, NoneAvailable, RequestIdSpent};
-    matches!(error.code(), Some(Held | NoneAvailable | Cooling | Fencing | RequestIdSpent))
+fn new_id() -> String {
+    SystemEntropy::new().nonce().to_string()
 }
 
 fn is_too_long(problem: &Problem) -> bool {

@@ -36,6 +36,10 @@ impl LeaseFile {
         servers: &[(&'static str, OsString)],
         inherits: bool,
     ) -> Result<Vec<(String, OsString)>, RunError> {
+        if !self.dir.path().join(&self.lease).exists() {
+            // Somebody removed the files. A failure is told of at the next renewal.
+            let _ = self.renew(lease, lease.deadline_boottime_ms());
+        }
         let path = |name: &str| self.dir.path().join(name).into_os_string();
         let ttl = lease.ttl().as_millis().to_string();
         let mut variables = vec![
@@ -66,7 +70,10 @@ impl LeaseFile {
     }
 
     /// Rewrites the lease file. The deadline is a reading of `CLOCK_BOOTTIME`, in milliseconds.
-    pub fn renew(&self, lease: &Lease, deadline_ms: u64) {
+    ///
+    /// # Errors
+    /// A message for people, if the file cannot be written. A program that reads an old deadline stops too early.
+    pub fn renew(&self, lease: &Lease, deadline_ms: u64) -> Result<(), String> {
         let text = json!({
             "key": lease.key(),
             "token": lease.token(),
@@ -74,8 +81,11 @@ impl LeaseFile {
             "lease_id": lease.lease_id(),
             "deadline_boottime_ms": deadline_ms,
         });
-        // A failure is harmless: a program that reads an old deadline stops too early.
-        let _ = self.dir.write(&self.lease, format!("{text}\n").as_bytes());
+        let written = self.dir.write(&self.lease, format!("{text}\n").as_bytes());
+        written.map(|_| ()).map_err(|error| {
+            let path = self.dir.path().join(&self.lease);
+            format!("the lease file {} cannot be written: {error}", path.display())
+        })
     }
 
     /// Removes the lease file, because the lease is lost.

@@ -1,12 +1,17 @@
 //! A directory that only its owner can read.
+//!
+//! Guarantees: a lock keeps away the cleaners of temporary files that respect locks, such as systemd-tmpfiles. If another
+//! one removes the directory, the next file that is written brings the directory back.
 
 use std::{
+    fmt::Write as _,
     fs, io,
     io::Write as _,
     os::unix::fs::{
         DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
     },
     path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
 };
 
 use crate::clock::{Entropy, SystemEntropy};
@@ -20,29 +25,57 @@ const NAME: &str = "tenure-";
 /// A directory of mode 0700 under `XDG_RUNTIME_DIR` or the directory for temporary files. It is removed when this is
 /// dropped. If the process is killed, its guardian removes the directory.
 #[derive(Debug)]
-pub struct PrivateDir(PathBuf);
+pub struct PrivateDir {
+    path: PathBuf,
+    /// The directory itself, with a shared lock.
+    lock: Mutex<Option<fs::File>>,
+}
 
 impl PrivateDir {
     /// Creates the directory.
     ///
     /// # Errors
-    /// If it cannot be created in any of the places.
+    /// If it cannot be created in any of the places. The error names them.
     pub fn new() -> io::Result<Self> {
         let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
         let places = runtime.into_iter().chain([std::env::temp_dir(), "/tmp".into()]);
+        let places: Vec<PathBuf> = places.collect();
+        Self::below(&places)
+    }
+
+    fn below(places: &[PathBuf]) -> io::Result<Self> {
         let name = format!("{NAME}{}", SystemEntropy::new().nonce());
-        let mut why = io::Error::from(io::ErrorKind::NotFound);
-        for place in places {
+        let mut refused = String::new();
+        for (nth, place) in
+            places.iter().enumerate().filter(|(n, place)| !places[..*n].contains(place))
+        {
             let path = place.join(&name);
-            if path.as_os_str().len() > LONGEST {
-                continue;
-            }
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(error) => why = error,
-            }
+            let why = if path.as_os_str().len() > LONGEST {
+                format!("its path has more than {} bytes", LONGEST - name.len() - 1)
+            } else {
+                match fs::DirBuilder::new().mode(0o700).create(&path) {
+                    Ok(()) => {
+                        let lock = Mutex::new(locked(&path));
+                        return Ok(Self { path, lock });
+                    }
+                    Err(error) => error.to_string(),
+                }
+            };
+            let comma = if nth > 0 { ", " } else { "" };
+            let _ = write!(refused, "{comma}{} ({why})", place.display());
         }
-        Err(why)
+        Err(io::Error::other(format!(
+            "no directory can be made for temporary files in {refused}; set TMPDIR to a directory that this user may write \
+             to"
+        )))
+    }
+
+    /// Makes the directory again, because somebody removed it.
+    fn come_back(&self) -> io::Result<()> {
+        let made = fs::DirBuilder::new().mode(0o700).create(&self.path);
+        made.or_else(|error| if is_own(&self.path) { Ok(()) } else { Err(error) })?;
+        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = locked(&self.path);
+        Ok(())
     }
 
     /// Removes the private directory of a killed process. Leaves every other directory alone.
@@ -50,27 +83,33 @@ impl PrivateDir {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let number = name.strip_prefix(NAME).unwrap_or_default();
         let named = number.len() == 32 && number.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let own = |found: fs::Metadata| {
-            let own = rustix::process::geteuid().as_raw() == found.uid();
-            found.is_dir() && own && found.permissions().mode() & 0o777 == 0o700
-        };
-        // A symbolic link to a directory does not count.
-        if named && fs::symlink_metadata(path).is_ok_and(own) {
+        if named && is_own(path) {
             let _ = fs::remove_dir_all(path);
         }
     }
 
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.0
+        &self.path
     }
 
-    /// Writes a file of mode 0600 atomically: a reader sees either the complete old text or the complete new text.
+    /// Writes a file of mode 0600 atomically: a reader sees either the complete old text or the complete new text. If the
+    /// directory was removed, it comes back.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, name: &str, text: &[u8]) -> io::Result<PathBuf> {
-        let (path, part) = (self.0.join(name), self.0.join(format!("{name}.part")));
+        match self.try_write(name, text) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.come_back()?;
+                self.try_write(name, text)
+            }
+            written => written,
+        }
+    }
+
+    fn try_write(&self, name: &str, text: &[u8]) -> io::Result<PathBuf> {
+        let (path, part) = (self.path.join(name), self.path.join(format!("{name}.part")));
         let mut options = fs::OpenOptions::new();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
         file.write_all(text)?;
@@ -80,13 +119,26 @@ impl PrivateDir {
 
     /// Removes a file. A missing file is no error.
     pub fn remove(&self, name: &str) {
-        let _ = fs::remove_file(self.0.join(name));
+        let _ = fs::remove_file(self.path.join(name));
     }
+}
+
+/// The directory, with a lock on it. Without a lock, a cleaner may remove what is in it.
+fn locked(path: &Path) -> Option<fs::File> {
+    fs::File::open(path).ok().filter(|dir| dir.try_lock_shared().is_ok())
+}
+
+/// Whether this is a directory that only this user can read. A symbolic link to one does not count.
+fn is_own(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| {
+        let own = rustix::process::geteuid().as_raw() == found.uid();
+        found.is_dir() && own && found.permissions().mode() & 0o777 == 0o700
+    })
 }
 
 impl Drop for PrivateDir {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 
@@ -119,6 +171,35 @@ mod tests {
         let own = make(&format!("tenure-{number}"), 0o700);
         PrivateDir::clear(&own);
         assert!(!own.exists());
+    }
+
+    #[test]
+    fn a_directory_that_was_removed_comes_back_locked() {
+        let dir = PrivateDir::new().unwrap();
+        let is_locked = || fs::File::open(dir.path()).unwrap().try_lock().is_err();
+        assert!(is_locked(), "a cleaner that asks for the lock gets it");
+        fs::remove_dir_all(dir.path()).unwrap();
+        let file = dir.write("lease", b"one").unwrap();
+        assert_eq!(fs::read(&file).unwrap(), b"one");
+        assert!(is_locked() && is_own(dir.path()));
+        // Whoever saw its name might make it.
+        fs::remove_dir_all(dir.path()).unwrap();
+        fs::DirBuilder::new().mode(0o755).create(dir.path()).unwrap();
+        fs::remove_dir(dir.path()).unwrap();
+        std::os::unix::fs::symlink("/no/such/place", dir.path()).unwrap();
+        assert!(dir.write("lease", b"two").is_err());
+        fs::remove_file(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_refusal_names_the_places_and_the_remedy() {
+        let long = PathBuf::from(format!("/tmp/{}", "x".repeat(80)));
+        let places = ["/proc".into(), long, "/no/such".into(), "/proc".into()];
+        let why = PrivateDir::below(&places).unwrap_err().to_string();
+        for part in ["/proc (", "more than", "/no/such (No such file", "set TMPDIR"] {
+            assert!(why.contains(part), "{part}: {why}");
+        }
+        assert_eq!(why.matches("/proc (").count(), 1, "{why}");
     }
 
     #[test]

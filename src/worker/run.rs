@@ -19,6 +19,8 @@ use crate::client::{Client, ClientError, Hold, Lease, LeaseFilter, Loss};
 const WORDS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
 /// The longest time to find out who holds the lease.
 const LOOK: Duration = Duration::from_secs(2);
+/// How long a lease that came too late is given back for, before the command ends.
+const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// What to run, and under which lease.
 #[derive(Debug)]
@@ -87,7 +89,14 @@ impl Run {
         tokio::pin!(acquire, waiting);
         let lease = loop {
             tokio::select! {
-                lease = &mut acquire => break Arc::new(lease?),
+                lease = &mut acquire => match lease {
+                    Ok(lease) => break Arc::new(lease),
+                    Err(error) => {
+                        // A call without an answer may have been granted.
+                        let _ = timeout(LAST_WORD, self.client.settled()).await;
+                        return Err(error.into());
+                    }
+                },
                 never = &mut waiting => match never {},
                 Some(signal) = signals.recv() => if signals::is_ending(signal) {
                     return Ok(RunOutcome::Signalled(signal));
@@ -123,6 +132,10 @@ impl Run {
         };
         match looked {
             Ok(Some(lease)) => match &lease.owner {
+                Some(owner) if hold.is_of(owner) => format!(
+                    "waiting for {hold}: held by another process or an earlier one of this owner, {}",
+                    owner.escape_debug()
+                ),
                 Some(owner) => format!("waiting for {hold}: held by {}", owner.escape_debug()),
                 None => format!("waiting for {hold}: {}", lease.state.escape_debug()),
             },
@@ -189,7 +202,7 @@ pub(super) async fn supervise(
         tokio::select! {
             biased;
             exit = running.exited() => break exit,
-            lost = tenancy.follow(), if loss.is_none() => {
+            lost = tenancy.follow(talk), if loss.is_none() => {
                 talk(&format!("{}: lost ({lost}); stopping the program", tenancy.lease.key()));
                 loss = Some(lost);
                 tenancy.stop_within(tenancy.left());

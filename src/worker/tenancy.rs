@@ -1,6 +1,12 @@
 //! A lease, with the slot that may run programs while the lease is held.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use super::{
     LeaseFile, PrivateDir,
@@ -21,6 +27,8 @@ pub struct Tenancy {
     /// The files and variables for the program.
     pub lease_file: LeaseFile,
     grace: Duration,
+    /// Whether it was told that the lease file cannot be written.
+    told: AtomicBool,
 }
 
 impl Tenancy {
@@ -34,8 +42,9 @@ impl Tenancy {
     ) -> Self {
         let slot = guardian.slot(grace, margin(lease.ttl()));
         let lease_file = LeaseFile::new(dir.clone(), slot.id());
-        let tenancy = Self { lease, slot, lease_file, grace };
-        tenancy.heed(tenancy.lease.deadline());
+        let tenancy = Self { lease, slot, lease_file, grace, told: AtomicBool::new(false) };
+        // A lease file that cannot be written is told of when somebody follows the lease.
+        let _ = tenancy.heed(tenancy.lease.deadline());
         tenancy
     }
 
@@ -47,20 +56,25 @@ impl Tenancy {
         self.slot.run(task).await
     }
 
-    fn heed(&self, deadline: Deadline) {
+    fn heed(&self, deadline: Deadline) -> Result<(), String> {
         self.slot.deadline(Some(deadline.boottime_ms));
-        match deadline.lost {
-            None => self.lease_file.renew(&self.lease, deadline.boottime_ms),
-            Some(_) => self.lease_file.lose(),
+        if deadline.lost.is_some() {
+            self.lease_file.lose();
+            return Ok(());
         }
+        self.lease_file.renew(&self.lease, deadline.boottime_ms)
     }
 
-    /// Passes every renewal on to the guardian and the program, until the lease is lost.
-    pub async fn follow(&self) -> Loss {
+    /// Passes every renewal on to the guardian and the program, until the lease is lost. `talk` gets messages for people.
+    pub async fn follow(&self, talk: &impl Fn(&str)) -> Loss {
         let mut deadlines = self.lease.deadlines();
         loop {
             let deadline = *deadlines.borrow_and_update();
-            self.heed(deadline);
+            let heeded = self.heed(deadline);
+            let was_told = self.told.swap(heeded.is_err(), Ordering::Relaxed);
+            if let Some(why) = heeded.err().filter(|_| !was_told) {
+                talk(&format!("{}: {why}; the program may stop early", self.lease.key()));
+            }
             if let Some(loss) = deadline.lost {
                 return loss;
             }

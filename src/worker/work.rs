@@ -189,6 +189,9 @@ fn of_wait(waiting: &Waiting<'_>) -> Event {
     let why = match waiting {
         Waiting::Failed(error) => format!("{error}; trying again"),
         Waiting::NoLease => "no key of the pool is available yet".to_owned(),
+        Waiting::NoKeys => {
+            "the pool has no keys yet: name them once with --keys or --keys-from".to_owned()
+        }
     };
     Event { key: None, token: None, pid: None, what: "waiting", why }
 }
@@ -275,10 +278,18 @@ impl Tended {
         while !ending || self.child.is_some() {
             let lease = self.tenancy.lease.clone();
             let look = self.until_look().filter(|_| !ending);
+            let talk = {
+                let (agent, key, token) = (self.agent.clone(), lease.key(), lease.token());
+                move |why: &str| {
+                    let (key, token) = (Some(key.to_owned()), Some(token));
+                    let why = why.to_owned();
+                    (agent.talk)(&Event { key, token, pid: None, what: "trouble", why });
+                }
+            };
             tokio::select! {
                 biased;
                 exit = exited(&mut self.child) => pause = self.ended(exit, ending)?,
-                loss = self.tenancy.follow(), if !lost => {
+                loss = self.tenancy.follow(&talk), if !lost => {
                     (ending, lost) = (true, true);
                     self.stop(self.tenancy.left(), format!("lost, {loss}"));
                 }

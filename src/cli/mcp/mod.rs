@@ -58,7 +58,7 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// released. See docs/agents.md.
 #[derive(Clone, Debug, Args)]
 pub struct McpArgs {
-    /// Owner of the leases; each agent must have a different name [default: HOSTNAME:PID]
+    /// Owner of the leases; each agent must have a different name [default: HOSTNAME:PID#RANDOM]
     #[arg(long, env = "TENURE_OWNER")]
     owner: Option<String>,
     /// How long a lease lasts without a heartbeat, unless the agent says how long

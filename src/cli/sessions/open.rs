@@ -15,6 +15,9 @@ use crate::{
     clock::boottime_ms,
 };
 
+/// How long a session that nobody can use is ended for, before the command ends.
+const LAST_WORD: Duration = Duration::from_secs(2);
+
 /// Open a session, and print it with its id, the secret for its heartbeats and for acquiring leases under it
 ///
 /// Nothing keeps the session: it ends after its ttl unless someone sends `tenure sessions heartbeat`. `tenure acquire
@@ -57,8 +60,13 @@ impl OpenArgs {
         let opened = context.client.create_session(&options).await?;
         let printed = promise::at_printing(&opened, asked)?;
         let fields = ["id", "digest", "owner", "pool", "ttl_ms", "valid_for_ms"];
-        context.output.record(&printed, &promise::rows(&printed, &fields))?;
-        Ok(Exit::Done)
+        let printed = context.output.record(&printed, &promise::rows(&printed, &fields));
+        if printed.is_err() {
+            // The id was not told to anyone.
+            let ended = context.client.destroy_session(&opened.id);
+            let _ = tokio::time::timeout(LAST_WORD, ended).await;
+        }
+        printed.map(|()| Exit::Done).map_err(Failure::Unprinted)
     }
 
     fn options(self) -> SessionOptions {

@@ -30,7 +30,7 @@ use self::{
     turn::{Looked, Turned},
     wall::Wall,
 };
-use super::signals;
+use super::{PrivateDir, signals};
 use crate::{
     client::ClientError,
     clock::{Chance, Entropy as _, SystemEntropy},
@@ -52,6 +52,8 @@ const LAST_WORD: Duration = Duration::from_secs(5);
 /// [`CronFailure`], if no later try can succeed.
 pub async fn run(job: Job, talk: impl Fn(&str)) -> Result<Signal, CronFailure> {
     let mut signals = signals::received()?;
+    // Each slot has a directory of its own. That none can be made shows now, and not hours later.
+    drop(PrivateDir::new()?);
     let ended = slots(&job, &mut signals, &talk).await;
     let _ = tokio::time::timeout(LAST_WORD, job.client.settled()).await;
     ended

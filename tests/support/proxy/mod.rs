@@ -3,7 +3,12 @@
 
 mod http;
 
-use std::{future::Future, io, net::SocketAddr, sync::Arc};
+use std::{
+    future::Future,
+    io,
+    net::SocketAddr,
+    sync::{Arc, Mutex},
+};
 
 pub use http::{Fate, HttpProxy};
 
@@ -32,18 +37,19 @@ pub enum Way {
 #[derive(Debug)]
 pub struct Proxy {
     pub addr: SocketAddr,
-    way: Arc<watch::Sender<Way>>,
+    /// The last is that of new connections. [`Proxy::stick`] adds one.
+    ways: Arc<Mutex<Vec<watch::Sender<Way>>>>,
 }
 
 impl Proxy {
     /// A way to an address on this machine.
     pub async fn to(target: SocketAddr) -> Self {
         // The way stays as it is when this value is dropped.
-        let way = Arc::new(watch::Sender::new(Way::Open));
+        let ways = Arc::new(Mutex::new(vec![watch::Sender::new(Way::Open)]));
         let (addr, _) = listen({
-            let way = way.clone();
+            let ways = ways.clone();
             move |near| {
-                let way = way.subscribe();
+                let way = ways.lock().expect("no panic").last().expect("one").subscribe();
                 async move {
                     if *way.borrow() != Way::Broken {
                         let _ = join(near, target, way).await;
@@ -52,11 +58,17 @@ impl Proxy {
             }
         })
         .await;
-        Self { addr, way }
+        Self { addr, ways }
     }
 
     pub fn set(&self, way: Way) {
-        self.way.send_replace(way);
+        self.ways.lock().expect("no panic").last().expect("one").send_replace(way);
+    }
+
+    /// The connections of now stay open and pass nothing on any more. New ones work.
+    pub fn stick(&self) {
+        self.set(Way::Silent);
+        self.ways.lock().expect("no panic").push(watch::Sender::new(Way::Open));
     }
 }
 
