@@ -161,7 +161,7 @@ pub struct BeatBody {
     pub prepared: Option<Vec<String>>,
     /// The load of leases that the session holds, by key, in any unit: from 0 to 1 000 000 000. It counts in a pool with
     /// `balance = "load"`. A key that the session does not hold is passed over. A load counts until it is reported again,
-    /// or removed with null. All loads of a session may take up 14 KiB.
+    /// or removed with null. All loads of a session may take at most 14 KiB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(value_type = Option<HashMap<String, Option<f64>>>))]
     pub loads: Option<BTreeMap<String, Option<f64>>>,

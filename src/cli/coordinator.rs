@@ -43,7 +43,7 @@ use crate::{
 
 /// How often observed values are moved into histogram buckets.
 const UPKEEP: Duration = Duration::from_secs(5);
-/// How often the log says that the coordinator asks nobody who calls.
+/// How often the log says that the coordinator does not authenticate callers.
 const OPEN_DOOR_WARNING: Duration = Duration::from_secs(3600);
 /// Number of connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
@@ -294,7 +294,7 @@ fn tls_to_nodes(settings: &Settings) -> anyhow::Result<ClientConfig> {
 async fn warn_of_open_door() {
     loop {
         tracing::warn!(
-            "nobody is asked who calls (server.accept_no_auth): whoever reaches the port owns every lease"
+            "callers are not authenticated (server.accept_no_auth): whoever reaches the port owns every lease"
         );
         tokio::time::sleep(OPEN_DOOR_WARNING).await;
     }

@@ -18,7 +18,7 @@ pub(super) fn fault(settings: &Settings) -> Option<(&'static str, String)> {
         "is not a loopback address, and tokens would cross the network in plain text. Set server.tls_cert and \
          server.tls_key, or server.accept_plaintext = true if a proxy in front of it ends TLS"
     } else {
-        "is not a loopback address, and nobody is asked who calls: whoever reaches the port owns every lease. There are \
+        "is not a loopback address, and callers are not authenticated: whoever reaches the port owns every lease. There are \
          three ways out: \"tenure access init\" writes an access file for auth.file (with TLS by server.tls_cert, or \
          behind a proxy that ends TLS with server.accept_plaintext = true); or listen on 127.0.0.1; or restrict who can \
          reach the port (a firewall, a private network) and set server.accept_no_auth = true"

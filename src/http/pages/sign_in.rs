@@ -34,7 +34,7 @@ impl Bounded for SignIn {
 /// Who the browser is to this node, and what that principal may do: the page has buttons for that.
 #[derive(Serialize)]
 struct Who<'a> {
-    /// Whether nobody is asked who calls.
+    /// Whether callers are not authenticated.
     open: bool,
     /// The principal; null if the browser has not signed in.
     name: Option<&'a str>,

@@ -68,7 +68,7 @@ fn every_coordinator_starts_and_is_reached_by_the_address_that_it_tells() {
         );
         for port in list(&service["ports"], name) {
             let port = text(port, name);
-            // Nobody is asked who calls, so no other machine may.
+            // Callers are not authenticated, so no other machine may.
             let published = port.strip_prefix("127.0.0.1:").expect("loopback alone");
             let (outside, inside) = published.split_once(':').expect("two ports");
             assert_eq!(inside, read.server.listen.port().to_string(), "{name}");

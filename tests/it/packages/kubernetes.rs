@@ -58,7 +58,7 @@ fn every_pod_starts_with_its_settings_and_tells_an_address_that_others_reach() {
         let container = &workload["spec"]["template"]["spec"]["containers"][0];
         let read = started(file, container);
         assert_eq!(read.store.kind.as_str(), store);
-        assert!(!read.auth.file.as_os_str().is_empty(), "{file}: nobody is asked who calls");
+        assert!(!read.auth.file.as_os_str().is_empty(), "{file}: callers are not authenticated");
         let port = read.server.listen.port();
         assert_eq!(container["ports"][0]["containerPort"], port, "{file}");
         let own = &read.node.advertise_url;

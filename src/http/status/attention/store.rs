@@ -104,8 +104,8 @@ fn late(facts: &Facts) -> Option<Attention> {
         return None;
     }
     let says = format!(
-        "tenures end late at this node: 1 % of those of the last minute ended {} ms after their deadlines or later; \
-         no promise is broken, but successors wait",
+        "one in 100 of the expiries of the last minute at this node was {} ms late or more; no promise is broken, but \
+         successors waited",
         millis(lateness.p99)
     );
     let help = Some("docs/runbook.md, under TenureExpiryLate".to_owned());
@@ -149,7 +149,8 @@ fn audit_gaps(facts: &Facts) -> Option<Attention> {
 }
 
 fn door(facts: &Facts) -> Option<Attention> {
-    let says = "nobody is asked who calls: whoever reaches the port of this node owns every lease";
+    let says =
+        "callers are not authenticated: whoever reaches the port of this node owns every lease";
     let help = Some("tenure access init, and auth.file; see docs/access.md".to_owned());
     let entry = of_node("open-door", WARNING, says.to_owned());
     facts.open_door.then_some(Attention { help, ..entry })

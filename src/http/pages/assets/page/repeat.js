@@ -1,4 +1,4 @@
-// Work that is done again and again. A page that nobody sees asks for nothing.
+// Work that is done again and again. A hidden tab sends no requests.
 
 const all = new Set();
 
