@@ -8,7 +8,7 @@ use super::labels::{Labels, check_label_name, check_label_value};
 pub const MAX_LABEL_RULES: usize = 8;
 
 /// What a label of a member must be. Its forms are `name`, `!name`, `name=value` and `name!=value`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LabelRule {
     name: Box<str>,
     /// The value; `None` if any will do.
@@ -76,7 +76,7 @@ impl fmt::Display for LabelRule {
 }
 
 /// Where the keys of a policy go.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PlaceRule {
     /// A member must meet all of these to be given a key.
     pub require: Box<[LabelRule]>,

@@ -26,7 +26,7 @@ pub const MAX_PERMITS: u32 = 256;
 
 /// The policy for the keys with a prefix. It is read when a key is granted and when a tenure ends, so a change does not
 /// affect leases that are held.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Policy {
     /// The prefix of its keys. The longest matching prefix decides.
     pub prefix: Box<str>,
@@ -96,7 +96,7 @@ impl Policy {
 }
 
 /// By what the leases of a pool are balanced over its members.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Balance {
     /// They stay where they are.
     #[default]
@@ -108,7 +108,7 @@ pub enum Balance {
 }
 
 /// How far the load of a member may be from the mean before leases move.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tolerance {
     /// 2.5 % of the mean.
     Tight,
@@ -166,7 +166,7 @@ impl MassFailure {
 }
 
 /// The ttls that a coordinator accepts, in milliseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct TtlBounds {
     /// The shortest ttl that a request may name. A shorter one is refused, never clamped.
     pub min_ms: u64,
@@ -175,7 +175,7 @@ pub struct TtlBounds {
 }
 
 /// What must be done to a resource when its tenure ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FencePlan {
     /// The plugins. Each of them must confirm.
     pub plugins: Box<[Box<str>]>,

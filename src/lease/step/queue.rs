@@ -30,7 +30,8 @@ impl<C: Caller> Lease<C> {
                 self.inquire_session(out);
                 // An earlier actor of this key may have claimed the caller for a grant. That grant did not happen.
                 waiter.caller.unclaim();
-                self.waiters().park(waiter);
+                let policy = env.context.policies.of(env.key.as_str());
+                self.waiters().park(waiter, policy);
             }
         } else if self.record.state == KeyState::Free {
             let why = "waiting callers are granted the key first, once the store accepts writes";
@@ -61,7 +62,8 @@ impl<C: Caller> Lease<C> {
         if self.waiters_len() == 0 {
             return;
         }
-        for waiter in self.waiters().take(|waiter| !may_be_granted(&waiter.acquire, env)) {
+        let policy = env.context.policies.of(env.key.as_str());
+        for waiter in self.waiters().take_unfit(policy, |acquire| may_be_granted(acquire, env)) {
             out.push(Effect::Reply(waiter.caller, Answer::NoLease));
         }
     }

@@ -1,9 +1,10 @@
 //! Callers that wait for a key, served first in, first out.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
 use crate::lease::{
     message::{Acquire, Call, Caller, Request},
+    policy::Policy,
     primitives::Moment,
     rules::Rules,
 };
@@ -48,6 +49,8 @@ pub struct Waiters<C> {
     pub(super) earliest: Moment,
     /// The length of the queue at which it is next searched for callers that left.
     sweep_at: usize,
+    /// The key's policy by which all of them may be granted the key. `None` if they were not all judged by one policy.
+    judged_by: Option<Arc<Policy>>,
 }
 
 /// A shorter queue is not searched for callers that left.
@@ -55,7 +58,12 @@ const SWEEP_MIN: usize = 32;
 
 impl<C> Default for Waiters<C> {
     fn default() -> Self {
-        Self { queue: VecDeque::new(), earliest: Moment::NEVER, sweep_at: SWEEP_MIN }
+        Self {
+            queue: VecDeque::new(),
+            earliest: Moment::NEVER,
+            sweep_at: SWEEP_MIN,
+            judged_by: None,
+        }
     }
 }
 
@@ -80,10 +88,15 @@ impl<C: Caller> Waiters<C> {
         if self.queue.is_empty() { Moment::NEVER } else { self.earliest }
     }
 
-    /// Puts a caller behind those who waited before it. When the queue has doubled since it was last
-    /// searched, callers that left are removed. So the queue is at most twice as long as the number of callers that are
-    /// there.
-    pub fn park(&mut self, waiter: Waiter<C>) {
+    /// Puts a caller behind the callers who waited before it. This policy lets the key be granted to it. When the queue has
+    /// doubled since it was last searched, callers that left are removed. So the queue is at most twice as long as the
+    /// number of callers that are there.
+    pub fn park(&mut self, waiter: Waiter<C>, policy: &Arc<Policy>) {
+        if self.queue.is_empty() {
+            self.judged_by = Some(policy.clone());
+        } else if !self.is_judged_by(policy) {
+            self.judged_by = None;
+        }
         if self.queue.len() >= self.sweep_at {
             self.queue.retain(|waiter| !waiter.caller.is_gone());
             self.sweep_at = (self.queue.len() * 2).max(SWEEP_MIN);
@@ -95,6 +108,7 @@ impl<C: Caller> Waiters<C> {
 
     /// Puts a caller back at the head of the queue, where it stood.
     pub fn put_back(&mut self, waiter: Waiter<C>) {
+        self.judged_by = None;
         self.earliest = self.earliest.min(waiter.deadline());
         self.queue.push_front(waiter);
     }
@@ -148,7 +162,111 @@ impl<C: Caller> Waiters<C> {
         taken.into()
     }
 
+    /// Takes out every waiter that is not `fit` by this policy, in their order. Where the policy is the same as the last
+    /// time, that takes no look at the waiters.
+    pub fn take_unfit(
+        &mut self,
+        policy: &Arc<Policy>,
+        fit: impl Fn(&Acquire) -> bool,
+    ) -> Vec<Waiter<C>> {
+        if self.is_judged_by(policy) {
+            return Vec::new();
+        }
+        self.judged_by = Some(policy.clone());
+        self.take(|waiter| !fit(&waiter.acquire))
+    }
+
+    fn is_judged_by(&self, policy: &Arc<Policy>) -> bool {
+        self.judged_by.as_ref() == Some(policy)
+    }
+
     pub fn drain(&mut self) -> impl Iterator<Item = Waiter<C>> {
         std::mem::take(&mut self.queue).into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::lease::primitives::{Nonce, Owner};
+
+    struct Present;
+
+    impl Caller for Present {
+        fn is_gone(&self) -> bool {
+            false
+        }
+
+        fn claim(&self) -> bool {
+            true
+        }
+
+        fn unclaim(&self) {}
+    }
+
+    fn waiter() -> Waiter<Present> {
+        let acquire = Acquire {
+            owner: Owner::new("w").unwrap(),
+            ttl_ms: 1_000,
+            value: None,
+            reclaim: false,
+            allow_stale: false,
+            wait_until: Some(Moment::NEVER),
+            since: Moment::NEVER,
+            grant_nonce: Nonce(1),
+            mark: None,
+            session_ref: None,
+            min_hold_ms: 0,
+            spec: None,
+            place: false,
+            permit: false,
+            pool: None,
+        };
+        Waiter {
+            caller: Present,
+            received: Moment::ZERO,
+            acquire: Box::new(acquire),
+            home_unreachable: false,
+        }
+    }
+
+    fn with_permits(permits: u32) -> Arc<Policy> {
+        Arc::new(Policy { permits, ..Policy::default() })
+    }
+
+    /// How many waiters are looked at when this policy is in force.
+    fn looked_at(waiters: &mut Waiters<Present>, policy: &Arc<Policy>) -> usize {
+        let looks = Cell::new(0);
+        let unfit = waiters.take_unfit(policy, |_| {
+            looks.set(looks.get() + 1);
+            true
+        });
+        assert!(unfit.is_empty());
+        looks.get()
+    }
+
+    #[test]
+    fn waiters_are_judged_again_only_where_one_of_them_was_judged_by_another_policy() {
+        let (first, second) = (with_permits(1), with_permits(2));
+        let mut waiters = Waiters::default();
+        for _ in 0..100 {
+            assert_eq!(looked_at(&mut waiters, &first), 0, "each was judged before it was parked");
+            waiters.park(waiter(), &first);
+        }
+        assert_eq!(looked_at(&mut waiters, &with_permits(1)), 0, "an equal policy");
+        assert_eq!(looked_at(&mut waiters, &second), 100);
+        assert_eq!(looked_at(&mut waiters, &second), 0);
+        assert_eq!(looked_at(&mut waiters, &first), 100);
+
+        waiters.park(waiter(), &second);
+        assert_eq!(looked_at(&mut waiters, &first), 101, "the last one was judged by the second");
+        waiters.put_back(waiter());
+        assert_eq!(
+            looked_at(&mut waiters, &first),
+            102,
+            "the policy may have changed while it was away"
+        );
     }
 }
