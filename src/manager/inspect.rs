@@ -8,7 +8,7 @@ use crate::{
     store::{Found, Gate, Health, Range, StoreError},
 };
 
-/// How many keys are read at a time. Between two pages the worker serves other calls.
+/// How many keys are read at a time.
 const PAGE: usize = 256;
 /// How many views are requested at a time.
 pub(super) const VIEWS_AT_ONCE: usize = 64;
@@ -164,7 +164,6 @@ impl Manager {
                     }
                 }
             }
-            tokio::task::yield_now().await;
         }
         listing.next = scan.after;
         Ok(listing)
@@ -202,7 +201,6 @@ impl Manager {
                     break;
                 }
             }
-            tokio::task::yield_now().await;
         }
         Ok((keys.into_iter().map(|(key, _)| key).collect(), cut))
     }
@@ -221,7 +219,6 @@ impl Manager {
             let fit =
                 page.into_iter().filter(|(key, found)| !key.is_internal() && such(key, found));
             keys.extend(fit.map(|(key, _)| key));
-            tokio::task::yield_now().await;
         }
         keys.truncate(limit);
         Ok(keys)
@@ -310,7 +307,7 @@ impl Scan<'_> {
         // A position before the prefix is not within it.
         let after = self.after.clone().filter(|after| *after >= prefix);
         let range = Range { prefix, after, limit: PAGE };
-        let mut page = manager.coordinator.store.scan(range).await?;
+        let mut page = manager.search_turns.page(manager.coordinator.store.scan(range)).await?;
         self.looked(page.len());
         if page.len() < PAGE {
             self.ranges.pop();

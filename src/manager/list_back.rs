@@ -5,7 +5,10 @@ use super::{
     inspect::{Filter, Listing, SCAN_MAX, may_match},
     looks::Looks,
 };
-use crate::{lease::Span, store::end_of_prefix};
+use crate::{
+    lease::Span,
+    store::{StoreError, end_of_prefix},
+};
 
 /// How many keys are read at a time: as many as are asked for, within these bounds.
 const FEW: usize = 16;
@@ -40,14 +43,18 @@ impl Manager {
             };
             let mut until = end.map_or_else(|| before.to_owned(), |end| end.min(before.to_owned()));
             loop {
-                let keys =
-                    store.keys_before(&prefix, Some(until.as_str()), page).unwrap_or_default();
+                let read = async {
+                    let keys = store.keys_before(&prefix, Some(until.as_str()), page);
+                    let keys = keys.unwrap_or_default();
+                    let found = store.read_many(&keys).await?;
+                    Ok::<_, StoreError>((keys, found))
+                };
+                let (keys, found) = self.search_turns.page(read).await?;
                 let Some(first) = keys.last() else { break };
                 until = first.as_str().to_owned();
                 looked_at += keys.len();
                 looks(keys.len());
                 let is_last = keys.len() < page;
-                let found = store.read_many(&keys).await?;
                 for (key, found) in keys.into_iter().zip(found) {
                     let Some(found) = found else { continue };
                     let elsewhere = |pool: &String| !self.is_in_pool(key.as_str(), pool);
@@ -74,7 +81,6 @@ impl Manager {
                 if is_last {
                     break;
                 }
-                tokio::task::yield_now().await;
             }
         }
         listing.leases.reverse();

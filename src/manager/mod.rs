@@ -40,6 +40,7 @@ mod quotas;
 mod recent;
 mod revocation_list;
 mod revocations;
+mod search_turns;
 mod sessions;
 mod turnstile;
 mod under_session;
@@ -128,6 +129,8 @@ pub struct Manager {
     turnstiles: turnstile::Turnstiles,
     /// Who may no longer call.
     revocations: revocation_list::Revocations,
+    /// The turns of searches.
+    search_turns: search_turns::SearchTurns,
     /// How many keys are in each state.
     counter: Arc<count::KeyCounter>,
 }

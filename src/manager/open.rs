@@ -6,7 +6,8 @@ use actix::Actor;
 use tokio::sync::mpsc;
 
 use super::{
-    CallLimits, Manager, kept_places::KeptPlaces, new_keys::NewKeys, waiting::WaitingPlaces,
+    CallLimits, Manager, kept_places::KeptPlaces, new_keys::NewKeys, search_turns::SearchTurns,
+    waiting::WaitingPlaces,
 };
 use crate::{
     actor::{
@@ -129,6 +130,7 @@ impl Manager {
         let (limits, serving) = (parts.calls, Arc::new(dash_map()));
         let waiting = WaitingPlaces::new(limits.waiting_places);
         let counter = Arc::default();
+        let search_turns = SearchTurns::new(coordinator.store.charges_scans());
         let manager = Arc::new(Self {
             coordinator,
             limits,
@@ -141,6 +143,7 @@ impl Manager {
             node,
             turnstiles: Default::default(),
             revocations: Default::default(),
+            search_turns,
             counter,
         });
         supervise(&manager, "guards of pools", |manager| manager.keep_guards());

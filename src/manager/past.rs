@@ -165,7 +165,7 @@ impl Manager {
     ) -> Result<(Vec<Committed>, bool), StoreError> {
         let (mut found, mut is_whole, mut at) = (Vec::new(), true, start);
         while at < end {
-            match self.history(at, PAGE).await? {
+            match self.search_turns.page(self.history(at, PAGE)).await? {
                 History::Changes(changes) if changes.is_empty() => break,
                 History::Changes(changes) => {
                     looks(changes.len());
@@ -181,7 +181,6 @@ impl Manager {
                     at = resume;
                 }
             }
-            tokio::task::yield_now().await;
         }
         Ok((found, is_whole))
     }
