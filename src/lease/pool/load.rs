@@ -9,7 +9,11 @@
 //!
 //! Assumes: loads are smoothed, so that one odd report does not move a lease ([`super::reports`]).
 
-use std::{cmp::Reverse, collections::BTreeSet, time::Duration};
+use std::{
+    cmp::{Ordering, Reverse},
+    collections::BTreeSet,
+    time::Duration,
+};
 
 use crate::lease::{
     primitives::{Moment, Nonce},
@@ -243,7 +247,8 @@ pub fn improve<K: Ord + Clone>(
         return Vec::new();
     }
     for of_member in leases.iter_mut() {
-        of_member.retain(|lease| now.since(lease.since) >= rule.cooldown);
+        of_member.retain(|lease| now.since(lease.since) >= rule.cooldown && lease.load > 0);
+        of_member.sort_unstable_by(Leased::by_load);
     }
     let stay = carriers.iter().enumerate().filter(|(_, carrier)| !carrier.draining);
     let mut ranks: BTreeSet<Rank> = stay.map(|(at, carrier)| carrier.rank(at)).collect();
@@ -253,7 +258,7 @@ pub fn improve<K: Ord + Clone>(
         let found = relieve(carriers, leases, &ranks)
             .or_else(|| even_out(carriers, leases, &ranks, rule, active));
         let Some((from, to, at, gained)) = found else { break };
-        let Leased { key, load, .. } = leases[from].swap_remove(at);
+        let Leased { key, load, .. } = leases[from].remove(at);
         let (giver, taker) = (&carriers[from], &carriers[to]);
         let limit = (giver.load > giver.most).then_some(giver.most);
         let gain = Gain { load, from: giver.load, to: taker.load, gain: gained / mean, limit };
@@ -273,8 +278,21 @@ pub fn improve<K: Ord + Clone>(
 /// Who gives which lease to whom, and by how much the level falls.
 type Found = (usize, usize, usize, f64);
 
+impl<K: Ord> Leased<K> {
+    /// The order of the leases of a member: the lightest first, and of equal loads the youngest.
+    fn by_load(&self, other: &Self) -> Ordering {
+        let place = |lease: &Self| (lease.load, Reverse(lease.since));
+        place(self).cmp(&place(other)).then_with(|| self.key.cmp(&other.key))
+    }
+}
+
+/// The position of the first lease of this load, or of the next higher one. The leases are in their order.
+fn first_from<K>(leases: &[Leased<K>], load: Load) -> usize {
+    leases.partition_point(|lease| lease.load < load)
+}
+
 /// The lightest lease that brings a member within its limit, or its heaviest one if none does.
-fn relieve<K: Ord>(
+fn relieve<K>(
     carriers: &[Carrier],
     leases: &[Vec<Leased<K>>],
     ranks: &BTreeSet<Rank>,
@@ -282,28 +300,24 @@ fn relieve<K: Ord>(
     let over = |(_, carrier): &(usize, &Carrier)| !carrier.draining && carrier.load > carrier.most;
     carriers.iter().enumerate().filter(over).find_map(|(from, giver)| {
         let excess = giver.load - giver.most;
-        let best = leases[from].iter().enumerate().min_by(|(_, a), (_, b)| {
-            let rank = |lease: &Leased<K>| match u128::from(lease.load) >= excess {
-                true => (false, lease.load),
-                false => (true, u64::MAX - lease.load),
-            };
-            rank(a).cmp(&rank(b)).then_with(|| a.key.cmp(&b.key))
-        });
-        let (at, lease) = best.filter(|(_, lease)| lease.load > 0)?;
-        let fits = |at: &usize| *at != from && carriers[*at].has_room(lease.load);
+        let heaviest = leases[from].last()?.load;
+        let enough = Load::try_from(excess).unwrap_or(Load::MAX);
+        let at = first_from(&leases[from], enough.min(heaviest));
+        let load = leases[from][at].load;
+        let fits = |at: &usize| *at != from && carriers[*at].has_room(load);
         let to = ranks.iter().map(|rank| rank.3).find(fits)?;
         if carriers[to].waits() {
             // It is the one that should get the lease: others must not get it meanwhile.
             return None;
         }
-        let gained = excess.min(lease.load.into()) as f64 / f64::from(giver.weight.max(1));
+        let gained = excess.min(load.into()) as f64 / f64::from(giver.weight.max(1));
         Some((from, to, at, gained))
     })
 }
 
 /// The best lease to move from the most loaded member to the least loaded one, if one of them is too far from the mean.
 /// Members that have nothing to give, or no room, do not count for the mean: the others must be even among themselves.
-fn even_out<K: Ord>(
+fn even_out<K>(
     carriers: &[Carrier],
     leases: &[Vec<Leased<K>>],
     ranks: &BTreeSet<Rank>,
@@ -336,16 +350,21 @@ fn even_out<K: Ord>(
         }
         let taker = &carriers[lowest];
         let after = |load: Load| taker.level_with(load, 0).max(giver.level_with(0, load));
-        let given = || leases[from].iter().enumerate().filter(|(_, lease)| lease.load > 0);
-        let fitting = given().filter(|(_, lease)| taker.has_room(lease.load));
-        if given().next().is_some() && fitting.clone().next().is_none() {
+        let fitting = leases[from].partition_point(|lease| taker.has_room(lease.load));
+        if fitting == 0 && !leases[from].is_empty() {
             // Its limit leaves no room for any of them.
             counted = &counted[1..];
             continue;
         }
-        let best = fitting.min_by(|(_, a), (_, b)| {
-            let rank = |lease: &Leased<K>| (after(lease.load).to_bits(), Reverse(lease.since));
-            rank(a).cmp(&rank(b)).then_with(|| a.key.cmp(&b.key))
+        // From the first load on that makes the taker the more loaded of the two, heavier ones are worse. Before it, lighter
+        // ones are.
+        let fitting = &leases[from][..fitting];
+        let fills = |load| taker.level_with(load, 0) >= giver.level_with(0, load);
+        let turn = fitting.partition_point(|lease| !fills(lease.load));
+        let below = turn.checked_sub(1).map(|at| first_from(fitting, fitting[at].load));
+        let candidates = below.into_iter().chain((turn < fitting.len()).then_some(turn));
+        let best = candidates.map(|at| (at, &fitting[at])).min_by_key(|(_, lease)| {
+            (after(lease.load).to_bits(), Reverse(lease.since), lease.load)
         });
         let found = best.filter(|(_, lease)| {
             let gives = level - giver.level_with(0, lease.load);

@@ -420,9 +420,8 @@ impl<K: Ord + Clone> Board<'_, K> {
                 && taker.has_room(lease.load)
                 && self.rule.applied.a_lease_moves_for(high - after(lease.load), LEAST_GAIN * gives)
         });
-        let (at, lease) = moves.min_by(|(_, a), (_, b)| {
-            let rank = |lease: &Leased<K>| (after(lease.load).to_bits(), Reverse(lease.since));
-            rank(a).cmp(&rank(b)).then_with(|| a.key.cmp(&b.key))
+        let (at, lease) = moves.min_by_key(|&(_, lease)| {
+            (after(lease.load).to_bits(), Reverse(lease.since), &lease.key)
         })?;
         let why = if self.by_load {
             Why::Load(self.gain(from, to, lease.load, high - after(lease.load)))

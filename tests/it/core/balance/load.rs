@@ -8,7 +8,7 @@
 //! - the rule of KCL 3: if a worker is more than 10 % away from the mean, 80 % of what exceeds the mean is taken from each
 //!   worker above it, the last lease may exceed that, and goes to the least loaded one.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{cell::Cell, cmp::Ordering, collections::VecDeque, time::Duration};
 
 use tenure::{
     clock::Chance,
@@ -530,4 +530,70 @@ fn what_exceeds_a_limit_is_given_to_the_least_loaded_member_only() {
     let moved = moves(&all);
     assert_eq!(moved.iter().filter(|(from, _)| *from == 1).count(), 12, "{moved:?}");
     assert_eq!(moved.iter().filter(|(_, to)| *to == 3).count(), 10, "{moved:?}");
+}
+
+/// A key that counts how often two of them are compared.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Counted<'a>(usize, &'a Cell<usize>);
+
+impl Ord for Counted<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.1.set(self.1.get() + 1);
+        self.0.cmp(&other.0)
+    }
+}
+
+impl PartialOrd for Counted<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+#[test]
+fn a_plan_of_many_moves_does_not_compare_all_leases_for_each() {
+    const LEASES: usize = 20_000;
+    const MOVES: usize = 1_000;
+    let compared = Cell::new(0);
+    let mut carriers = vec![carrier(1, LEASES as u128, u128::MAX, LEASES)];
+    carriers.extend((2..52).map(|id| carrier(id, 1, u128::MAX, 1)));
+    let lease = |at| Leased { key: Counted(at, &compared), load: 1, since: Moment::ZERO };
+    let mut leases = vec![Vec::new(); carriers.len()];
+    leases[0].extend((0..LEASES).map(lease));
+    let (cooldown, applied) = (Duration::ZERO, Rules::default());
+    let rule = LoadRule { tolerance: 0.1, at_once: MOVES, cooldown, applied };
+    assert_eq!(improve(&mut carriers, &mut leases, rule, false, now(1)).len(), MOVES);
+    assert!(compared.get() < LEASES * 20, "{} comparisons", compared.get());
+}
+
+#[test]
+fn of_all_leases_the_one_moves_after_which_the_more_loaded_member_carries_the_least() {
+    let mut chance = Chance::new(7);
+    let mut draw = |below: u64| chance.next_u64() % below;
+    let mut moved = 0;
+    for _ in 0..2_000 {
+        let weights = [0; 2].map(|_| 1 + u32::try_from(draw(3)).expect("small"));
+        let loads: Vec<Load> = (0..1 + draw(12)).map(|_| draw(60)).collect();
+        let total: Load = loads.iter().sum();
+        let has = u128::from(draw(40));
+        let most = if draw(2) == 0 { u128::MAX } else { has + u128::from(draw(40)) };
+        let mut carriers =
+            vec![carrier(1, total.into(), u128::MAX, loads.len()), carrier(2, has, most, 1)];
+        carriers.iter_mut().zip(weights).for_each(|(carrier, weight)| carrier.weight = weight);
+        let lease =
+            |(at, load): (usize, &Load)| Leased { key: at, load: *load, since: Moment::ZERO };
+        let mut leases = vec![loads.iter().enumerate().map(lease).collect(), Vec::new()];
+        let (cooldown, applied) = (Duration::ZERO, Rules::default());
+        let rule = LoadRule { tolerance: 0.1, at_once: 1, cooldown, applied };
+        let after = |load: Load| {
+            let giver = (u128::from(total) - u128::from(load)) * u128::from(weights[1]);
+            giver.max((has + u128::from(load)) * u128::from(weights[0]))
+        };
+        for its in improve(&mut carriers.clone(), &mut leases, rule, false, now(1)) {
+            let fits = |load: &&Load| **load > 0 && has + u128::from(**load) <= most;
+            let best = loads.iter().filter(fits).map(|load| after(*load)).min();
+            assert_eq!(Some(after(loads[its.key])), best, "{loads:?} {carriers:?} {its:?}");
+            moved += 1;
+        }
+    }
+    assert!(moved > 500, "{moved} moves");
 }
