@@ -84,7 +84,7 @@ impl std::fmt::Debug for ClientBuilder {
 
 impl ClientBuilder {
     /// Verifies `https` servers with the certificates of this PEM file, and no others. The file is followed: a change is in
-    /// effect within a second. A file that cannot be used changes nothing.
+    /// effect within 2 s. A file that cannot be used changes nothing.
     pub fn ca(self, file: impl Into<PathBuf>) -> Self {
         Self { ca: Some(file.into()), ..self }
     }

@@ -45,7 +45,7 @@ impl Client {
 
     /// The connections for a call that begins now.
     pub(super) fn connections(&self) -> reqwest::Client {
-        self.http.pool(self.clock.as_ref())
+        self.http.pool()
     }
 
     /// The clock by which guarantees are measured.

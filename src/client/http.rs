@@ -1,20 +1,14 @@
 //! The connections of a client.
 //!
-//! Guarantees: within a second after the files for TLS changed, calls begin on new connections, which use the new files.
+//! Guarantees: within 2 s after the files for TLS changed, calls begin on new connections, which use the new files.
 //! A connection that was open before shows the former certificate, and may show it after its end.
 
 use std::{
     fmt,
-    sync::{
-        Arc, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, PoisonError, RwLock},
 };
 
-use crate::{clock::Clock, tls::Followed};
-
-/// The shortest time between two looks at the files, in milliseconds.
-const LOOK_MS: u64 = 1000;
+use crate::tls::Followed;
 
 type Build = dyn Fn() -> Result<reqwest::Client, reqwest::Error> + Send + Sync;
 
@@ -23,7 +17,6 @@ pub(super) struct Http {
     /// The number of changes of the files that the pool knows of, and the pool.
     pool: RwLock<(u64, reqwest::Client)>,
     files: Option<Arc<Followed>>,
-    looked_at_ms: AtomicU64,
     build: Box<Build>,
 }
 
@@ -42,30 +35,25 @@ impl Http {
         files: Option<Arc<Followed>>,
         build: impl Fn() -> Result<reqwest::Client, reqwest::Error> + Send + Sync + 'static,
     ) -> Result<Self, reqwest::Error> {
-        let number = files.as_ref().map_or(0, |files| files.follow());
+        let number = files.as_ref().map_or(0, |files| files.changes());
         let pool = RwLock::new((number, build()?));
-        Ok(Self { pool, files, looked_at_ms: AtomicU64::new(0), build: Box::new(build) })
+        Ok(Self { pool, files, build: Box::new(build) })
     }
 
     /// The pool for a call that begins now.
-    pub(super) fn pool(&self, clock: &dyn Clock) -> reqwest::Client {
-        if let Some(files) = self.files.as_ref().filter(|_| self.is_time(clock.boottime_ms())) {
-            let number = files.follow();
-            let mut pool = self.pool.write().unwrap_or_else(PoisonError::into_inner);
-            // If no pool can be made, the calls go on with the former one.
-            if let Some(fresh) = (pool.0 != number).then(|| (self.build)().ok()).flatten() {
-                *pool = (number, fresh);
+    pub(super) fn pool(&self) -> reqwest::Client {
+        let number = self.files.as_ref().map_or(0, |files| files.changes());
+        {
+            let pool = self.pool.read().unwrap_or_else(PoisonError::into_inner);
+            if pool.0 == number {
+                return pool.1.clone();
             }
         }
-        self.pool.read().unwrap_or_else(PoisonError::into_inner).1.clone()
-    }
-
-    fn is_time(&self, now_ms: u64) -> bool {
-        let before = self.looked_at_ms.load(Ordering::Relaxed);
-        now_ms.saturating_sub(before) >= LOOK_MS
-            && self
-                .looked_at_ms
-                .compare_exchange(before, now_ms, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+        let mut pool = self.pool.write().unwrap_or_else(PoisonError::into_inner);
+        // If no pool can be made, the calls go on with the former one.
+        if let Some(fresh) = (pool.0 != number).then(|| (self.build)().ok()).flatten() {
+            *pool = (number, fresh);
+        }
+        pool.1.clone()
     }
 }

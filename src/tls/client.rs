@@ -12,8 +12,8 @@ use super::{
     trust::{Identity, Roots, TlsError},
 };
 
-/// A configuration for servers that these authorities verify. The files are followed: each handshake uses them as they
-/// are then.
+/// A configuration for servers that these authorities verify. The files are followed: a change is in effect
+/// within 2 s.
 ///
 /// # Errors
 /// [`TlsError`] when the file cannot be used, or there are no certificate authorities.

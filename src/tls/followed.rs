@@ -1,7 +1,8 @@
 //! The authorities and the certificate of a client, as their files are now.
 //!
-//! Guarantees: each handshake uses the files as they are then. As long as new files have a fault, for example a certificate
-//! without its key, the old content stays in effect. A fault is told once for each change of the files. After a change, no
+//! Guarantees: a change of the files is in effect within 2 s. A thread of its own looks at them, so a file system that does
+//! not answer holds up no call: the former content stays. As long as new files have a fault, for example a certificate
+//! without its key, the former content stays too. A fault is told once for each change of the files. After a change, no
 //! earlier session is resumed.
 //!
 //! Does not guarantee: that an open connection ends with the files with which it began.
@@ -11,11 +12,14 @@
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
+        mpsc::{self, RecvTimeoutError},
     },
+    time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use rustls::{
     DigitallySignedStruct, Error, NamedGroup, RootCertStore, SignatureScheme,
     client::{
@@ -39,36 +43,43 @@ use super::{
 const SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// The files of a client, and their content.
+/// How often the files are looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// The content of a client's files, which are followed for as long as this exists.
 #[derive(Debug)]
 pub struct Followed {
+    current: Arc<Current>,
+    has_identity: bool,
+    /// Its end ends the thread that follows the files.
+    _follows: mpsc::Sender<()>,
+}
+
+#[derive(Debug)]
+struct Current {
+    content: ArcSwap<Content>,
+    /// Rises with each change that is in effect.
+    number: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Content {
+    known: KnownServers,
+    key: Option<Arc<CertifiedKey>>,
+}
+
+/// The files of a client.
+struct Files {
     /// A file of authorities, if there is one.
     ca: Option<PathBuf>,
     /// Whether the system's authorities count.
     system: bool,
     /// The files of the certificate and its key.
     identity: Option<(PathBuf, PathBuf)>,
-    state: Mutex<State>,
-    /// Rises with each change that is in effect.
-    number: AtomicU64,
-}
-
-#[derive(Debug)]
-struct State {
-    stamps: Vec<Option<Stamp>>,
-    /// Whether these files are in effect.
-    applied: bool,
-    content: Content,
-}
-
-#[derive(Clone, Debug)]
-struct Content {
-    known: Arc<KnownServers>,
-    key: Option<Arc<CertifiedKey>>,
 }
 
 impl Followed {
-    /// Reads the files.
+    /// Reads the files, and follows them from now on.
     ///
     /// # Errors
     /// [`TlsError`] when a file cannot be used, or there are no authorities.
@@ -79,84 +90,91 @@ impl Followed {
             Roots::SystemAnd(path) => (Some(path.to_owned()), true),
         };
         let identity = identity.map(|Identity { cert, key }| (cert.to_owned(), key.to_owned()));
-        let stamps = stamps(ca.as_deref(), system, identity.as_ref());
-        let content = read(ca.as_deref(), system, identity.as_ref())?;
-        let state = Mutex::new(State { stamps, applied: true, content });
-        Ok(Self { ca, system, identity, state, number: AtomicU64::new(0) })
+        let files = Files { ca, system, identity };
+        let (stamps, has_identity) = (files.stamps(), files.identity.is_some());
+        let content = ArcSwap::from_pointee(files.read()?);
+        let current = Arc::new(Current { content, number: AtomicU64::new(0) });
+        let (_follows, ended) = mpsc::channel();
+        let changed = current.clone();
+        let follow = move || files.follow(stamps, &changed, &ended);
+        if let Err(error) = std::thread::Builder::new().name("tls-files".into()).spawn(follow) {
+            tracing::error!(%error, "no thread can be started to follow the files for TLS");
+        }
+        Ok(Self { current, has_identity, _follows })
     }
 
-    /// Reads the files again if one of them changed, and returns how often a change took effect so far. Blocks while it
-    /// reads.
-    pub fn follow(&self) -> u64 {
-        let _ = self.content();
-        self.number.load(Ordering::Relaxed)
+    /// How often a change of the files took effect so far.
+    pub fn changes(&self) -> u64 {
+        self.current.number.load(Ordering::Acquire)
     }
 
     pub(super) fn has_identity(&self) -> bool {
-        self.identity.is_some()
+        self.has_identity
     }
 
-    fn content(&self) -> Content {
-        let (ca, identity) = (self.ca.as_deref(), self.identity.as_ref());
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let stamps = stamps(ca, self.system, identity);
-        let is_known = stamps == state.stamps;
-        if is_known && state.applied {
-            return state.content.clone();
-        }
-        state.stamps = stamps;
-        match read(ca, self.system, identity) {
-            Ok(content) => {
-                (state.content, state.applied) = (content, true);
-                self.number.fetch_add(1, Ordering::Relaxed);
-                tracing::info!("the files for TLS changed, and are in effect");
+    fn content(&self) -> Arc<Content> {
+        self.current.content.load_full()
+    }
+}
+
+impl Files {
+    /// Looks at the files again and again, until their client has ended.
+    fn follow(&self, mut known: Vec<Option<Stamp>>, current: &Current, ended: &mpsc::Receiver<()>) {
+        let mut is_applied = true;
+        while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+            let stamps = self.stamps();
+            let is_known = stamps == known;
+            if is_known && is_applied {
+                continue;
             }
-            Err(fault) => {
-                state.applied = false;
-                // A file may just be being written, so it is read again at the next look.
-                if !is_known {
-                    tracing::warn!(%fault, "the files for TLS changed and cannot be used; the former content stays");
+            known = stamps;
+            let read = self.read();
+            is_applied = read.is_ok();
+            match read {
+                Ok(content) => {
+                    current.content.store(Arc::new(content));
+                    current.number.fetch_add(1, Ordering::Release);
+                    tracing::info!("the files for TLS changed, and are in effect");
                 }
+                // A file may just be being written, so it is read again at the next look.
+                Err(_) if is_known => {}
+                Err(fault) => tracing::warn!(
+                    %fault,
+                    "the files for TLS changed and cannot be used; the former content stays"
+                ),
             }
         }
-        state.content.clone()
     }
-}
 
-fn stamps(
-    ca: Option<&Path>,
-    system: bool,
-    identity: Option<&(PathBuf, PathBuf)>,
-) -> Vec<Option<Stamp>> {
-    let own = identity.into_iter().flat_map(|(cert, key)| [cert.as_path(), key]);
-    let named = ca.into_iter().chain(own).map(|path| stamp(path).ok());
-    let variable = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    let system = system.then(|| {
-        let usual = SYSTEM.map(PathBuf::from).into_iter();
-        usual.chain(variable).map(|path| stamp(&path).ok()).collect::<Vec<_>>()
-    });
-    named.chain(system.into_iter().flatten()).collect()
-}
+    fn stamps(&self) -> Vec<Option<Stamp>> {
+        let own = self.identity.iter().flat_map(|(cert, key)| [cert.as_path(), key]);
+        let named = self.ca.as_deref().into_iter().chain(own).map(|path| stamp(path).ok());
+        let variable = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
+        let system = self.system.then(|| {
+            let usual = SYSTEM.map(PathBuf::from).into_iter();
+            usual.chain(variable).map(|path| stamp(&path).ok()).collect::<Vec<_>>()
+        });
+        named.chain(system.into_iter().flatten()).collect()
+    }
 
-fn read(
-    ca: Option<&Path>,
-    system: bool,
-    identity: Option<&(PathBuf, PathBuf)>,
-) -> Result<Content, TlsError> {
-    let provider = Arc::new(ring::default_provider());
-    let mut roots = RootCertStore::empty();
-    if let Some(path) = ca {
-        add_file(&mut roots, path)?;
+    fn read(&self) -> Result<Content, TlsError> {
+        let provider = Arc::new(ring::default_provider());
+        let mut roots = RootCertStore::empty();
+        if let Some(path) = &self.ca {
+            add_file(&mut roots, path)?;
+        }
+        if self.system {
+            let added = add_system(&mut roots);
+            // The system may have none: the file is then enough.
+            added.or_else(|fault| if self.ca.is_some() { Ok(()) } else { Err(fault) })?;
+        }
+        let builder =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
+        let verifier = builder.build().map_err(|error| TlsError::System(error.to_string()))?;
+        let key = self.identity.as_ref();
+        let key = key.map(|(cert, key)| certified(cert, key, &provider)).transpose()?;
+        Ok(Content { known: KnownServers::new(verifier), key: key.map(Arc::new) })
     }
-    if system {
-        let added = add_system(&mut roots);
-        // The system may have none: the file is then enough.
-        added.or_else(|fault| if ca.is_some() { Ok(()) } else { Err(fault) })?;
-    }
-    let builder = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider.clone());
-    let verifier = builder.build().map_err(|error| TlsError::System(error.to_string()))?;
-    let key = identity.map(|(cert, key)| certified(cert, key, &provider)).transpose()?;
-    Ok(Content { known: Arc::new(KnownServers::new(verifier)), key: key.map(Arc::new) })
 }
 
 fn certified(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result<CertifiedKey, TlsError> {
@@ -180,7 +198,10 @@ impl ServerCertVerifier for Followed {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        self.content().known.verify_server_cert(leaf, others, name, ocsp, now)
+        let known = &self.content().known;
+        let verified = known.verifier.verify_server_cert(leaf, others, name, ocsp, now)?;
+        known.note(name, leaf, others);
+        Ok(verified)
     }
 
     fn verify_tls12_signature(
@@ -189,7 +210,7 @@ impl ServerCertVerifier for Followed {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.content().known.verify_tls12_signature(message, certificate, signed)
+        self.content().known.verifier.verify_tls12_signature(message, certificate, signed)
     }
 
     fn verify_tls13_signature(
@@ -198,17 +219,17 @@ impl ServerCertVerifier for Followed {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.content().known.verify_tls13_signature(message, certificate, signed)
+        self.content().known.verifier.verify_tls13_signature(message, certificate, signed)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.content().known.supported_verify_schemes()
+        self.content().known.verifier.supported_verify_schemes()
     }
 }
 
 impl ResolvesClientCert for Followed {
     fn resolve(&self, _: &[&[u8]], _: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
-        self.content().key
+        self.content().key.clone()
     }
 
     fn has_certs(&self) -> bool {
@@ -218,30 +239,32 @@ impl ResolvesClientCert for Followed {
 
 impl ClientSessionStore for Followed {
     fn set_kx_hint(&self, name: ServerName<'static>, group: NamedGroup) {
-        self.content().known.set_kx_hint(name, group);
+        self.content().known.sessions.set_kx_hint(name, group);
     }
 
     fn kx_hint(&self, name: &ServerName<'_>) -> Option<NamedGroup> {
-        self.content().known.kx_hint(name)
+        self.content().known.sessions.kx_hint(name)
     }
 
     fn set_tls12_session(&self, name: ServerName<'static>, session: Tls12ClientSessionValue) {
-        self.content().known.set_tls12_session(name, session);
+        self.content().known.sessions.set_tls12_session(name, session);
     }
 
     fn tls12_session(&self, name: &ServerName<'_>) -> Option<Tls12ClientSessionValue> {
-        self.content().known.tls12_session(name)
+        let known = &self.content().known;
+        known.sessions.tls12_session(name).filter(|_| known.may_resume(name))
     }
 
     fn remove_tls12_session(&self, name: &ServerName<'static>) {
-        self.content().known.remove_tls12_session(name);
+        self.content().known.sessions.remove_tls12_session(name);
     }
 
     fn insert_tls13_ticket(&self, name: ServerName<'static>, ticket: Tls13ClientSessionValue) {
-        self.content().known.insert_tls13_ticket(name, ticket);
+        self.content().known.sessions.insert_tls13_ticket(name, ticket);
     }
 
     fn take_tls13_ticket(&self, name: &ServerName<'static>) -> Option<Tls13ClientSessionValue> {
-        self.content().known.take_tls13_ticket(name)
+        let known = &self.content().known;
+        known.sessions.take_tls13_ticket(name).filter(|_| known.may_resume(name))
     }
 }

@@ -72,6 +72,27 @@ async fn a_client_lives_through_the_renewal_of_the_authority_and_a_restart() {
     lease.release().await.expect("released");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_file_that_cannot_be_read_to_its_end_delays_no_heartbeat() {
+    let certificates = Certificates::make();
+    for (file, by) in
+        [("tls.pem", "server.pem"), ("tls.key", "server.key"), ("trust.pem", "ca.pem")]
+    {
+        certificates.replace(file, by);
+    }
+    let mut node = coordinator(&certificates, "ca.pem", &[]);
+    node.start().await;
+    let trust = certificates.path("trust.pem");
+    let client = Client::builder(&node.url).ca(&trust).build().expect("a client");
+    let lease = client.hold(hold("k")).await.expect("a lease");
+    // Who reads a pipe without a writer waits without end, as on a file system that does not answer.
+    fs::remove_file(&trust).expect("removed");
+    let made = std::process::Command::new("mkfifo").arg(&trust).status().expect("it runs");
+    assert!(made.success());
+    lives(&lease, ms(6000)).await;
+    lease.release().await.expect("released");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_goes_on_after_the_end_of_its_former_certificate() {
     let certificates = Certificates::make();
