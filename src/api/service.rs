@@ -34,4 +34,6 @@ pub struct Info {
     pub store_id: String,
     /// Whether every caller may make every call, because no access file is in force.
     pub open: bool,
+    /// How long after its death a coordinator counts as alive, in milliseconds: `node.ttl`. Null if the store is not shared.
+    pub node_ttl_ms: Option<u64>,
 }

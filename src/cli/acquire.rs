@@ -1,24 +1,45 @@
 //! `tenure acquire`: acquires one key, or some or all of several.
 
-use std::{io, ops::Deref, time::Duration};
+use std::{convert::Infallible, io, ops::Deref, time::Duration};
 
 use clap::{ArgGroup, Args, ValueEnum};
 use serde::Serialize;
 use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
 
 use super::{
     Context, Exit, Failure,
     args::{duration, millis, name, person, secret, wait},
     exit::advised,
-    output::{lease_rows, shown, span},
+    output::{lease_rows, shown, span, talk},
 };
 use crate::{
-    client::{Acquire, AcquireAll, AcquireAny, Grant, Granted, Owner, WantedKey},
+    client::{
+        Acquire, AcquireAll, AcquireAny, Client, ClientError, Grant, Granted, Owner, WantedKey,
+    },
     clock::boottime_ms,
 };
 
-/// How long a lease that nobody can use is given back for, before the command ends.
+/// How long the command tries to release a lease whose id nobody learned, before it ends.
 const LAST_WORD: Duration = Duration::from_secs(2);
+/// When the command first looks whether a coordinator answers, and the interval of further looks.
+const LOOKS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(30)];
+/// The longest time of a look.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Tells people while no coordinator answers.
+async fn tell_of_silence(client: &Client) -> Infallible {
+    sleep(LOOKS[0]).await;
+    loop {
+        // Any answer will do. This one costs the coordinator little.
+        match timeout(PATIENCE, client.node_ttl()).await {
+            Ok(Ok(_) | Err(ClientError::Refused(_))) => {}
+            Ok(Err(error)) => talk(&format!("{error}; trying again")),
+            Err(_) => talk(&format!("no answer from {} yet; trying again", client.servers())),
+        }
+        sleep(LOOKS[1]).await;
+    }
+}
 
 /// Acquire a lease and print it with its lease_id, the secret for renewing and releasing it.
 ///
@@ -91,24 +112,32 @@ impl AcquireArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
         let (client, wait) = (&context.client, self.wait.unwrap_or_default());
         let (path, body) = self.call();
-        let granted = client.acquire_by(path, body, wait, self.ttl).await;
+        let granted = tokio::select! {
+            granted = client.acquire_by(path, body, wait, self.ttl) => granted,
+            never = tell_of_silence(client) => match never {},
+        };
         if granted.is_err() {
             // A call without an answer may have been granted.
-            let _ = tokio::time::timeout(LAST_WORD, client.settled()).await;
+            let _ = timeout(LAST_WORD, client.settled()).await;
         }
         let granted = granted.map_err(|error| {
             advised(error, "--reclaim replaces that lease, and another --owner is another holder")
         });
         let grants: Vec<Printed> = granted?.into_iter().map(Printed::now).collect();
         let printed = self.print(context, &grants);
-        if printed.is_err() {
-            // The lease id was not told to anyone.
-            for grant in &grants {
-                let released = client.release(&grant.lease.key, &grant.lease_id, None);
-                let _ = tokio::time::timeout(LAST_WORD, released).await;
-            }
+        let Err(error) = printed else { return Ok(Exit::Done) };
+        let mut is_released = true;
+        for grant in &grants {
+            let released = client.release(&grant.lease.key, &grant.lease_id, None);
+            let released = timeout(LAST_WORD, released).await;
+            is_released &= released.is_ok_and(|released| released.is_ok());
         }
-        printed.map(|()| Exit::Done).map_err(Failure::Unprinted)
+        let outcome = if is_released {
+            "the command released each lease that it was granted"
+        } else {
+            "a lease that was granted could not be released: it lasts until it expires or its session ends"
+        };
+        Err(Failure::Unprinted { error, outcome })
     }
 
     fn print(&self, context: &Context, grants: &[Printed]) -> io::Result<()> {

@@ -9,7 +9,10 @@ use super::{
     output::talk,
     run::{HeldProgram, signalled},
 };
-use crate::worker::cron::{self, CronFailure, Job, Missed, Schedule};
+use crate::worker::{
+    cron::{self, CronFailure, Job, Missed, Schedule},
+    outage::warn,
+};
 
 /// Run a program once for each slot of a schedule, on one of several hosts.
 ///
@@ -62,13 +65,15 @@ enum MissedArg {
 
 impl CronArgs {
     pub(super) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
+        let grace = self.held.grace()?;
+        tokio::spawn(warn(context.client.clone(), (self.held.ttl, grace), "--grace", talk));
         let job = Job {
             client: context.client.clone(),
             schedule: self.slots()?,
             key: self.key,
             owner: self.held.owner(),
             ttl: self.held.ttl,
-            grace: self.held.grace()?,
+            grace,
             missed: match self.missed {
                 MissedArg::Last => Missed::Last,
                 MissedArg::Skip => Missed::Skip,

@@ -122,9 +122,10 @@ pub enum Failure {
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),
-    /// The output could not be written, and it had a secret that nobody can know now.
-    #[error("cannot write the output, so what it was about is given back: {0}")]
-    Unprinted(io::Error),
+    /// The output could not be written. It had a secret that nobody can learn now, so the command tried to end the lease or
+    /// session that the secret is for. `outcome` says whether it did.
+    #[error("cannot write the output: {error}; {outcome}")]
+    Unprinted { error: io::Error, outcome: &'static str },
     /// Anything else.
     #[error("{}", chain(.0))]
     Other(#[from] anyhow::Error),
@@ -155,7 +156,7 @@ impl Failure {
             Self::TimedOut(_) => Exit::TryAgain,
             // The reader of the output has read enough: `tenure ls | head` did not fail.
             Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Done,
-            Self::Output(_) | Self::Unprinted(_) | Self::Other(_) => Exit::Other,
+            Self::Output(_) | Self::Unprinted { .. } | Self::Other(_) => Exit::Other,
         }
     }
 }
@@ -168,8 +169,10 @@ pub(super) fn advised(error: ClientError, held_by_you: &str) -> ClientError {
         _ => return ClientError::Refused(problem),
     };
     if let Some(detail) = &mut problem.detail {
-        let fact = detail.split_once("; ").map_or(detail.as_str(), |(fact, _)| fact);
-        *detail = format!("{fact}; {advice}");
+        // The fact ends with the key in quotation marks. A key may contain a semicolon.
+        let end = detail.rfind('"').map(|at| at + 1).or_else(|| detail.find(';'));
+        detail.truncate(end.unwrap_or(detail.len()));
+        *detail = format!("{detail}; {advice}");
     }
     ClientError::Refused(problem)
 }
@@ -222,6 +225,20 @@ mod tests {
         assert!(codes.iter().all(|&code| code < 126 && code != 2));
         let table = Exit::table();
         assert!(codes.iter().all(|code| table.contains(&format!("{code}  "))), "{table}");
+    }
+
+    #[test]
+    fn advice_for_the_command_takes_the_place_of_that_for_callers_of_the_api() {
+        for key in ["a", "a; b", "a\"; b"] {
+            let detail = format!(
+                "this owner already holds {key:?}; with reclaim: true, a new tenure replaces that one"
+            );
+            let code = "held-by-you".into();
+            let problem = Problem { detail: Some(detail), code, ..Problem::default() };
+            let said = advised(ClientError::Refused(Box::new(problem)), "wait").to_string();
+            let whole = format!("this owner already holds {key:?}; wait");
+            assert!(said.contains(&whole) && !said.contains("reclaim"), "{said}");
+        }
     }
 
     #[test]

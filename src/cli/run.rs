@@ -10,6 +10,7 @@ use crate::{
     worker::{
         fits,
         guardian::RunError,
+        outage::warn,
         run::{Run, RunFailure, RunOutcome},
         usual_grace,
     },
@@ -120,6 +121,7 @@ impl From<LockArgs> for RunArgs {
 impl RunArgs {
     pub(super) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let grace = self.terms.held.grace()?;
+        tokio::spawn(warn(context.client.clone(), (self.terms.held.ttl, grace), "--grace", talk));
         let run = Run {
             client: context.client.clone(),
             hold: self.hold(),

@@ -10,6 +10,7 @@ use crate::{
     lease::reports::MAX_LOAD,
     worker::{
         fits,
+        outage::warn,
         restart::Restart,
         usual_grace,
         work::{Event, Work, WorkFailure},
@@ -124,6 +125,7 @@ impl WorkArgs {
         let grace = self.grace.unwrap_or_else(|| usual_grace(self.ttl));
         fits(self.ttl, grace).map_err(Failure::Usage)?;
         let keys = self.keys(context).await?;
+        tokio::spawn(warn(context.client.clone(), (self.ttl, grace), "--grace", talk));
         let pool = WorkerPool::new(context.client.clone(), self.pool.as_str())
             .owner(self.owner.clone().unwrap_or_else(args::default_owner))
             .weight(self.weight)

@@ -19,7 +19,7 @@ pub(super) const ALL: &str = "acquire-all";
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) path: &'static str,
-    /// With a `request_id` if the caller chose it. Otherwise each request gets one of its own.
+    /// With a `request_id` if the caller chose it. Otherwise the client gives each request a new id.
     pub(super) body: Value,
     /// Whether a caller that waits also waits for the end of its own owner's earlier tenure.
     pub(super) outwaits_its_own: bool,

@@ -72,7 +72,9 @@ impl Sight {
         let looked: Result<LeaseView, _> = client.ask_around(&call, None).await;
         looked.is_ok_and(|lease| {
             let is_own = lease.owner.is_some() && lease.owner == self.owner;
-            is_own || (lease.state == "free" && lease.other["pinned"] != true)
+            is_own
+                || (lease.state == "free"
+                    && !lease.other.get("pinned").is_some_and(|pinned| pinned == true))
         })
     }
 }

@@ -146,6 +146,16 @@ impl Client {
         self.call(&Call::get("nodes")).await
     }
 
+    /// How long after its death a coordinator of the server's store counts as alive. `None` if the store is not shared, or the
+    /// server is too old to say.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn node_ttl(&self) -> Result<Option<Duration>, ClientError> {
+        let info: Value = self.call(&Call::get("info")).await?;
+        Ok(info["node_ttl_ms"].as_u64().map(Duration::from_millis))
+    }
+
     /// Lists all pools that the server's policies name, with their members.
     ///
     /// # Errors

@@ -137,7 +137,13 @@ impl Manager {
         Home { node, url: self.coordinator.url_of(node) }
     }
 
-    /// How many leases have this node as their home node.
+    /// How long after its death a node of this store counts as alive. `None` if the store is not shared.
+    #[must_use]
+    pub fn node_ttl(&self) -> Option<Duration> {
+        self.node.as_ref().map(|node| node.ttl())
+    }
+
+    /// How many leases have this node as their home node, or have a home node that is gone and a session that is at home here.
     #[must_use]
     pub fn homed(&self) -> u32 {
         self.coordinator.homed()

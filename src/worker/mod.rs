@@ -19,6 +19,7 @@ mod group;
 pub mod guard;
 pub mod guardian;
 mod lease_file;
+pub mod outage;
 mod private_dir;
 pub mod restart;
 pub mod run;

@@ -19,7 +19,7 @@ use crate::client::{Client, ClientError, Hold, Lease, LeaseFilter, Loss};
 const WORDS: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(10)];
 /// The longest time to find out who holds the lease.
 const LOOK: Duration = Duration::from_secs(2);
-/// How long a lease that came too late is given back for, before the command ends.
+/// How long the command tries to release a lease that was granted too late, before it ends.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// What to run, and under which lease.

@@ -39,6 +39,12 @@ pub struct Node {
 }
 
 impl Node {
+    /// How long after its death a node counts as alive.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
     /// A node that has no record in the store yet.
     #[must_use]
     pub fn new(coordinator: Arc<Coordinator>, url: &str, ttl: Duration) -> Arc<Self> {

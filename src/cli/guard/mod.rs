@@ -18,6 +18,7 @@ use crate::{
     worker::{
         agent::{self, Charge, Scripts},
         guard::Settings,
+        outage::warn,
     },
 };
 
@@ -81,6 +82,9 @@ pub struct GuardArgs {
 impl GuardArgs {
     pub(super) async fn run(self, client: Client) -> Result<Exit, Failure> {
         let charge = self.charge()?;
+        let Settings { ttl, deactivate_timeout, .. } = charge.settings;
+        let times = (ttl, deactivate_timeout);
+        tokio::spawn(warn(client.clone(), times, "--deactivate-timeout", talk));
         let mut teller = Teller::new(&charge);
         match agent::run(client, charge, None, |told| teller.tell(&told)).await {
             Ok(true) => Ok(Exit::Done),

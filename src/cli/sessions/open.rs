@@ -15,7 +15,7 @@ use crate::{
     clock::boottime_ms,
 };
 
-/// How long a session that nobody can use is ended for, before the command ends.
+/// How long the command tries to end a session whose id nobody learned, before it ends.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// Open a session, and print it with its id, the secret for its heartbeats and for acquiring leases under it
@@ -61,12 +61,13 @@ impl OpenArgs {
         let printed = promise::at_printing(&opened, asked)?;
         let fields = ["id", "digest", "owner", "pool", "ttl_ms", "valid_for_ms"];
         let printed = context.output.record(&printed, &promise::rows(&printed, &fields));
-        if printed.is_err() {
-            // The id was not told to anyone.
-            let ended = context.client.destroy_session(&opened.id);
-            let _ = tokio::time::timeout(LAST_WORD, ended).await;
-        }
-        printed.map(|()| Exit::Done).map_err(Failure::Unprinted)
+        let Err(error) = printed else { return Ok(Exit::Done) };
+        let ended = context.client.destroy_session(&opened.id);
+        let outcome = match tokio::time::timeout(LAST_WORD, ended).await {
+            Ok(Ok(_)) => "the command ended the session",
+            _ => "the session could not be ended: it lasts until it expires",
+        };
+        Err(Failure::Unprinted { error, outcome })
     }
 
     fn options(self) -> SessionOptions {

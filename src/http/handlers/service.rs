@@ -57,6 +57,10 @@ pub async fn info(request: HttpRequest, app: web::Data<App>) -> HttpResponse {
         epoch: app.manager.epoch().0,
         store_id: app.source.identity().to_string(),
         open: app.access.is_none(),
+        node_ttl_ms: app
+            .manager
+            .node_ttl()
+            .map(|ttl| u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX)),
     };
     json(&request, StatusCode::OK, &info)
 }

@@ -43,7 +43,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 const DOUBLINGS: u32 = 4;
 /// Of so many turns in vain, one is told to people.
 const TOLD: u32 = 8;
-/// How long leases are given back in the background when the command ends.
+/// How long the command tries to release its leases before it ends.
 const LAST_WORD: Duration = Duration::from_secs(5);
 
 /// Runs the program at its slots until a signal asks this process to end. `talk` gets messages for people.

@@ -1,9 +1,11 @@
 //! Leases, sessions and locks in the hands of a shell script.
 
+use std::{process::Command, time::Duration};
+
 use tenure::clock::boottime_ms;
 
 use super::user::User;
-use crate::support::harness::Server;
+use crate::support::{harness::Server, ports::free_port, process::Process};
 
 #[test]
 fn a_script_keeps_a_lease_without_curl() {
@@ -28,6 +30,17 @@ fn a_script_keeps_a_lease_without_curl() {
     run(&["release", "k", "--lease-id", id]).ok();
     let late = run(&["heartbeat", "k", "--lease-id", id, "-o", "json"]).problem(73);
     assert_eq!(late["code"], "lease-lost");
+}
+
+#[test]
+fn who_waits_while_no_coordinator_answers_is_told_so() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+    let server = format!("http://127.0.0.1:{}", free_port());
+    command.args(["--server", &server, "acquire", "k", "--wait", "forever"]);
+    let waits = Process::start("acquire", &mut command);
+    let line = waits.line("tenure: ", Duration::from_secs(8)).unwrap_or_default();
+    assert!(line.contains(&server) && line.ends_with("trying again"), "{}", waits.said());
+    waits.kill();
 }
 
 #[test]

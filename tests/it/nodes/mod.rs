@@ -22,6 +22,7 @@ mod routers;
 mod rules;
 mod scale;
 mod sessions;
+mod short_ttl;
 mod status;
 mod waiting;
 mod warming;

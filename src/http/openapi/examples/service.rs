@@ -24,6 +24,7 @@ pub fn calls() -> Vec<Call> {
         epoch: 0,
         store_id: STORE.into(),
         open: true,
+        node_ttl_ms: None,
     };
     let node = Node {
         url: NODE.into(),
