@@ -217,9 +217,9 @@ impl Coordinator {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// How many leases have this node as their home node.
+    /// How many leases have this node as their home node, or have a home node that is gone and a session that is at home here.
     pub fn homed(&self) -> u32 {
-        self.homed.load(Ordering::Relaxed)
+        self.homed.load(Ordering::Relaxed) + self.sessions.left.count()
     }
 
     /// Counts a lease whose home node this node became, or ceased to be.

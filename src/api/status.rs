@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
 pub struct Attention {
-    /// What it is: `fence-failed`, `store-frozen`, `store-not-ready`, `node-may-not-promise`, `node-dead`,
-    /// `free-with-waiters`, `pool-guarded`, `pool-frozen`, `pool-unplaced`, `pool-uneven`, `check-failing`, `expiry-late`, `expiries-many`, `address-shared`,
+    /// What it is: `fence-failed`, `store-frozen`, `store-not-ready`, `node-may-not-promise`, `node-dead`, `node-lapsed`, `clock-jumped`,
+    /// `free-with-waiters`, `pool-guarded`, `pool-frozen`, `pool-unplaced`, `pool-uneven`, `pool-churning`, `check-failing`, `expiry-late`, `expiries-many`, `address-shared`,
     /// `rules-differ`, `access-differs`, `access-not-in-force`, `tls-not-in-force`,
     /// `settings-not-in-force`, `restart-needed`, `revocations-unread`, `revocations-went-back`, `revocations-nearly-full`, `certificate-expired`, `certificate-not-yet-valid`, `certificate-expires`,
     /// `audit-lost`, `audit-gap`, `open-door` or `stopping`. Later versions may add more.

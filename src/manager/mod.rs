@@ -83,7 +83,8 @@ pub use open::{OpenError, Parts};
 pub(crate) use past::{Past, Tenure as PastTenure};
 pub use pools::PoolShown;
 pub(crate) use recent::{
-    FailedFence, FailedFences, GuardedPool, StuckKey, StuckKeys, UnevenPool, UnplacedPool,
+    ChurningPool, FailedFence, FailedFences, GuardedPool, OFTEN, StuckKey, StuckKeys, UnevenPool,
+    UnplacedPool,
 };
 pub(crate) use revocation_list::ListTrouble;
 #[cfg(feature = "testing")]

@@ -1,6 +1,6 @@
 //! What happened lately at this node, for whoever looks at it.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
 
@@ -12,9 +12,9 @@ use super::{
 use crate::{
     actor::FailingCheck,
     clock::HashMap,
-    lease::{Key, Moment, Unplaced, View},
+    lease::{ChangeKind, Key, Moment, Unplaced, View},
     store::Health,
-    telemetry::recent::{FenceFailure, Point, Step, Window},
+    telemetry::recent::{Cause, FenceFailure, Interruptions, Point, Step, Window},
 };
 
 /// How many keys are looked at to find out whether their failed fences are settled.
@@ -24,6 +24,10 @@ const LOOKED_AT: usize = 1000;
 const SHOWN_WITHIN_MS: u64 = 10_000;
 /// Callers that wait for a key that nobody holds wait in vain after this time: a write takes less.
 const IN_VAIN: Duration = Duration::from_secs(5);
+
+/// A member keeps a key of a pool for longer than this on average: ten seconds.
+pub(crate) const OFTEN: u32 = 60;
+const CHURN: Duration = Duration::from_secs(600);
 
 /// A key with a fence that failed for good.
 #[derive(Clone, Debug)]
@@ -88,6 +92,16 @@ pub(crate) struct UnevenPool {
     pub members: usize,
 }
 
+/// A pool with keys that its members do not keep.
+#[derive(Clone, Debug)]
+pub(crate) struct ChurningPool {
+    pub pool: Arc<str>,
+    /// How many keys were granted [`OFTEN`] times or more in the last ten minutes.
+    pub keys: usize,
+    /// How often these were granted together.
+    pub grants: u64,
+}
+
 /// A pool with keys that no member can take.
 #[derive(Clone, Debug)]
 pub(crate) struct UnplacedPool {
@@ -104,6 +118,11 @@ impl Manager {
     /// cannot be read, or was not read in time.
     pub(crate) async fn counted(&self) -> Option<Arc<CountedKeys>> {
         counted(&self.counter, &self.coordinator).await
+    }
+
+    /// What interrupted this node in the last ten minutes.
+    pub(crate) fn interruptions(&self) -> Vec<Interruptions> {
+        self.coordinator.recent.interruptions(self.now())
     }
 
     /// Whether this node may promise.
@@ -197,6 +216,23 @@ impl Manager {
             Some(UnevenPool { pool, since, moves, members: noted.members })
         };
         table.pools().into_iter().filter_map(uneven).collect()
+    }
+
+    /// The pools with members that have keys which were granted again and again in the last ten minutes.
+    pub(crate) fn churning_pools(&self) -> Vec<ChurningPool> {
+        let granted = Cause::of_kind(ChangeKind::Granted).index();
+        let window = self.coordinator.recent.window(self.now(), CHURN);
+        let table = self.coordinator.policy_table();
+        let mut found: BTreeMap<Arc<str>, (usize, u64)> = BTreeMap::new();
+        for (key, row) in window.keys().rows().filter(|(_, row)| row.counts[granted] >= OFTEN) {
+            let pool = found.entry(table.of(key.as_str()).0.pool.clone()).or_default();
+            *pool = (pool.0 + 1, pool.1 + u64::from(row.counts[granted]));
+        }
+        let has_members =
+            |pool: &str| self.coordinator.pools.noted(pool).is_some_and(|noted| noted.members > 0);
+        found.retain(|pool, _| has_members(pool));
+        let churning = |(pool, (keys, grants))| ChurningPool { pool, keys, grants };
+        found.into_iter().map(churning).collect()
     }
 
     /// The frozen pools that have keys without an owner, with how many, and the time since the order in milliseconds.

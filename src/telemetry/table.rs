@@ -95,7 +95,7 @@ pub const TABLE: &[Series] = &[
     gauge(
         "tenure_leases_held",
         &["pool"],
-        "Leases that are held now and whose home node is this node.",
+        "Leases that are held now and whose home node is this node. Leases that a node which is gone left to a session count at the session's home node.",
     ),
     gauge("tenure_lease_waiters", &["pool"], "Callers that now wait in queues of the pool's keys."),
     gauge(

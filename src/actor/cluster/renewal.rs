@@ -10,6 +10,7 @@ use crate::{
     actor::mail::Mail,
     lease::{Epoch, Moment, NodeRecord, NodeState, Renewal, Revision},
     store::{FoundNode, NodeOutcome, StoreError},
+    telemetry::recent::Interruption,
 };
 
 impl Node {
@@ -79,6 +80,7 @@ impl Node {
         if self.with(|membership| membership.renewed(record, revision, now)) == Renewal::Resumed {
             tracing::warn!("this node may promise again: each of its leases gets one more ttl");
             self.coordinator.metrics.lapses_expired.increment(1);
+            self.coordinator.recent.interrupted(now, Interruption::RecordRanOut);
             self.publish();
             self.coordinator.lapsed();
         }
@@ -132,6 +134,8 @@ impl Node {
                 if !self.is_frozen() {
                     tracing::warn!("this node was found dead: it continues as another incarnation");
                     self.coordinator.metrics.lapses_found_dead.increment(1);
+                    let now = self.coordinator.clock.now();
+                    self.coordinator.recent.interrupted(now, Interruption::FoundDead);
                     self.be_reborn().await;
                 }
             }

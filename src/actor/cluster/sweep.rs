@@ -29,7 +29,9 @@ pub async fn sweep(coordinator: &Coordinator, such: impl Fn(Nonce) -> bool) -> L
             let Some(record) = record.filter(|record| such(record.node)) else { return };
             match (record.session_ref().filter(|_| record.is_left_to_session()), key.session()) {
                 (Some(session_ref), _) => {
-                    coordinator.sessions.inquire(session_ref.session, [key.clone()])
+                    let (sessions, digest) = (&coordinator.sessions, session_ref.session);
+                    sessions.found(coordinator, digest, key, record);
+                    sessions.inquire(digest, [key.clone()]);
                 }
                 (None, _) if is_pending(record) => {
                     let _ = coordinator.registry.start(key);

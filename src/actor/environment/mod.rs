@@ -36,7 +36,10 @@ use crate::{
         Rules,
     },
     store::LeaseStore,
-    telemetry::{Metrics, OwnershipLog, PoolMetrics, recent::Recent},
+    telemetry::{
+        Metrics, OwnershipLog, PoolMetrics,
+        recent::{Interruption, Recent},
+    },
 };
 
 /// What the actors and tasks of a node need from outside.
@@ -191,6 +194,7 @@ impl Environment {
             "each lease gets one more ttl"
         };
         self.metrics.clock_jumps.increment(1);
+        self.recent.interrupted(self.clock.now(), Interruption::ClockJump(gain_ms));
         tracing::warn!(
             gain_ms,
             "the wall clock moved against the node's clock, which may have stood still: {outcome}"
@@ -268,6 +272,15 @@ impl Environment {
     pub(in crate::actor) fn is_present(&self, incarnation: Nonce) -> bool {
         let context = self.context.read().unwrap_or_else(PoisonError::into_inner);
         context.peers.is_none() || context.node == incarnation
+    }
+
+    /// Whether this incarnation is another one than the present one of this node, and is not known to live. Not where one
+    /// process has the store to itself: there, the actors of all held leases are started.
+    pub(in crate::actor) fn is_gone(&self, incarnation: Nonce) -> bool {
+        let context = self.context.read().unwrap_or_else(PoisonError::into_inner);
+        let Some(peers) = &context.peers else { return false };
+        let peer = peers.get(incarnation);
+        context.node != incarnation && peer.is_none_or(|peer| peer.record.state.is_terminal())
     }
 
     /// Runs one step of the core on this reading of the clocks.

@@ -22,9 +22,23 @@ impl LeaseActor {
             Some(digest) if homed => self.take_in_session(digest),
             Some(digest) => self.let_session_go(digest),
             None if self.key().is_internal() => {}
-            None => self.coordinator.count_homed(homed, &self.pool),
+            None => {
+                self.coordinator.count_homed(homed, &self.pool);
+                self.uncount_left();
+            }
         }
         homed
+    }
+
+    /// This actor counts the lease, which an earlier home node left to a session.
+    fn uncount_left(&self) {
+        let left = &self.coordinator.sessions.left;
+        if left.count() > 0
+            && let Some(lease) = &self.lease
+            && let Some(session) = lease.view(self.coordinator.clock.now()).session
+        {
+            left.changed(session, self.key(), u64::MAX);
+        }
     }
 
     /// When the policies changed, counts the lease in the pool that its key now belongs to.

@@ -60,6 +60,7 @@ async fn indexing(service: &SessionService, session: Arc<Session>) {
 /// Notes a kept lease that a search found. When the search began, changes had been missed `misses` times.
 fn note(service: &SessionService, session: &Session, misses: u64, key: &Key, found: &Found) {
     let Ok(record) = &found.record else { return };
+    service.sessions.found(&service.environment, session.digest, key, record);
     let present = service.environment.is_present(record.node);
     match session.update(|kept| kept.found(misses, key, found.revision, record, present)) {
         None => {}

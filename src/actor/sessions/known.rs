@@ -17,15 +17,15 @@ use std::{
 };
 
 use super::{
-    failing::FailingChecks, handovers::Handovers, places::Places, session::Session,
-    session_leases::SessionLeases,
+    failing::FailingChecks, handovers::Handovers, left_leases::LeftLeases, places::Places,
+    session::Session, session_leases::SessionLeases,
 };
 use crate::{
     actor::{environment::Environment, runtime::inbox::Inbox},
     clock::{DashMap, HashMap, HashSet, dash_map},
     lease::{
-        Change, ChangeKind, Handover, Kept, Key, Moment, Nonce, Owner, SessionOver, SessionSpec,
-        Token,
+        Change, ChangeKind, Handover, Kept, Key, Moment, Nonce, Owner, Record, SessionOver,
+        SessionSpec, Token,
     },
     store::Committed,
 };
@@ -34,6 +34,8 @@ pub struct Sessions {
     known: DashMap<Nonce, Arc<Session>>,
     /// Which leases each session keeps, also those whose home node is another.
     pub(in crate::actor) index: SessionLeases,
+    /// The leases of sessions with this home node that an earlier home node left, and no actor adopted.
+    pub(in crate::actor) left: LeftLeases,
     /// Sessions with this home node whose leases must be searched for, in the order of arrival.
     pub(super) unindexed: Inbox<VecDeque<Arc<Session>>>,
     /// Revocations that sessions announced before they moved to another home node. A session may come back before they
@@ -59,6 +61,7 @@ impl Default for Sessions {
         Self {
             known: dash_map(),
             index: SessionLeases::default(),
+            left: LeftLeases::default(),
             unindexed: Inbox::default(),
             announced: dash_map(),
             inquiries: Inbox::default(),
@@ -105,6 +108,7 @@ impl Sessions {
     /// Some changes were missed: the leases of every session are searched for again.
     pub(in crate::actor) fn missed_changes(&self) {
         self.index.missed();
+        self.left.missed_changes();
         for session in self.all() {
             if session.update(Kept::missed_changes) {
                 self.indexing(session);
@@ -116,6 +120,7 @@ impl Sessions {
         self.announced.remove(&digest);
         if let Some((_, session)) = self.known.remove(&digest) {
             session.update(Kept::left);
+            self.left.session_left(digest);
         }
     }
 
@@ -125,6 +130,7 @@ impl Sessions {
         let lives = |_: &Nonce, session: &mut Arc<Session>| !session.is_over();
         if let Some((_, session)) = self.known.remove_if_mut(&digest, lives) {
             let announced = session.update(Kept::left);
+            self.left.session_left(digest);
             if !announced.is_empty() {
                 self.announced.insert(digest, announced);
             }
@@ -163,7 +169,9 @@ impl Sessions {
             self.heard_of_session(digest, change, own);
             return None;
         }
-        let session = self.get(change.session?)?;
+        let digest = change.session?;
+        self.left.changed(digest, key, change.seq);
+        let session = self.get(digest)?;
         match change.kind {
             ChangeKind::Granted => session.update(|kept| kept.granted(key, change.token)),
             kind if kind.ends_tenure() => {
@@ -172,6 +180,28 @@ impl Sessions {
                 None
             }
             _ => None,
+        }
+    }
+
+    /// A session keeps this lease, whose record was read. Counts the lease if its home node is gone and the session is at home
+    /// here.
+    pub(in crate::actor) fn found(
+        &self,
+        environment: &Environment,
+        digest: Nonce,
+        key: &Key,
+        record: &Record,
+    ) {
+        let lives = || self.get(digest).is_some_and(|session| !session.is_over());
+        if !environment.is_gone(record.node) || !lives() {
+            return;
+        }
+        self.left.found(digest, key, record.seq, &environment.metrics_of(key.as_str()));
+        // It may have ended, or the session may have left, before it was counted.
+        if !lives() {
+            self.left.session_left(digest);
+        } else if !self.index.keeps(digest, key) {
+            self.left.changed(digest, key, record.seq);
         }
     }
 

@@ -12,6 +12,7 @@ mod inquiries;
 mod known;
 mod late_handovers;
 mod leases;
+mod left_leases;
 mod places;
 mod probe;
 mod progress;

@@ -49,6 +49,11 @@ impl SessionLeases {
         self.kept.remove_if(&session, |_, kept| kept.is_empty());
     }
 
+    /// Whether a session keeps this lease.
+    pub fn keeps(&self, session: Nonce, key: &Key) -> bool {
+        self.kept.get(&session).is_some_and(|kept| kept.contains_key(key))
+    }
+
     /// The leases that a session keeps.
     pub fn of(&self, session: Nonce) -> Vec<Key> {
         self.kept.get(&session).map(|kept| kept.keys().cloned().collect()).unwrap_or_default()

@@ -89,6 +89,8 @@ async fn facts(app: &App, caller: &Caller, counted: Option<&CountedKeys>) -> Fac
     let sees = |check: &FailingCheck| reads_all || caller.is_own(&check.owner);
     let mut pools = manager.uneven_pools();
     pools.retain(|pool| caller.reads_pool(app, &pool.pool));
+    let mut churning = manager.churning_pools();
+    churning.retain(|pool| caller.reads_pool(app, &pool.pool));
     let mut frozen = manager.frozen_pools();
     frozen.retain(|(pool, ..)| caller.reads_pool(app, pool));
     let mut unplaced = manager.unplaced_pools();
@@ -106,6 +108,7 @@ async fn facts(app: &App, caller: &Caller, counted: Option<&CountedKeys>) -> Fac
         stuck: manager.stuck(reads, LISTED),
         checks: manager.failing_checks(sees, LISTED),
         pools,
+        churning,
         guarded,
         frozen,
         unplaced,
@@ -122,6 +125,7 @@ async fn facts(app: &App, caller: &Caller, counted: Option<&CountedKeys>) -> Fac
         open_door: app.open_door,
         audit: app.door.lost_audit_lines(),
         audit_gaps: app.door.audit_gaps(),
+        interruptions: manager.interruptions(),
     }
 }
 

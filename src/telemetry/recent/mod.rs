@@ -9,6 +9,7 @@
 mod cause;
 mod churn;
 mod failures;
+mod interruptions;
 mod series;
 mod sketch;
 mod spans;
@@ -22,11 +23,14 @@ pub use self::{
     cause::{CAUSES, Cause, Counts},
     churn::{Part, ROOM, Window},
     failures::FenceFailure,
+    interruptions::{Interruption, Interruptions},
     series::{Measure, Point, Step},
     sketch::{Row, Summary},
     spans::SpansSummary,
 };
-use self::{churn::Churn, failures::FenceFailures, series::Series};
+use self::{
+    churn::Churn, failures::FenceFailures, interruptions::AllInterruptions, series::Series,
+};
 use crate::lease::{Change, ChangeKind, Key, Moment, Policy};
 
 /// What happened lately.
@@ -35,6 +39,7 @@ pub struct Recent {
     series: Mutex<Series>,
     churn: Mutex<Churn>,
     failures: Mutex<FenceFailures>,
+    interruptions: Mutex<AllInterruptions>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -49,6 +54,7 @@ impl Recent {
             series: Mutex::new(Series::new(now)),
             churn: Mutex::new(Churn::new(now)),
             failures: Mutex::default(),
+            interruptions: Mutex::default(),
         }
     }
 
@@ -80,6 +86,17 @@ impl Recent {
     /// Adds a span that this node measured.
     pub fn measured(&self, now: Moment, what: Measure, span: Duration) {
         lock(&self.series).measure(now, what, span);
+    }
+
+    /// Notes that this node promised nothing for a moment.
+    pub fn interrupted(&self, now: Moment, why: Interruption) {
+        lock(&self.interruptions).add(now, why);
+    }
+
+    /// The interruptions of the last ten minutes.
+    #[must_use]
+    pub fn interruptions(&self, now: Moment) -> Vec<Interruptions> {
+        lock(&self.interruptions).lately(now)
     }
 
     /// What happened in each of the last 60 slices of this length.

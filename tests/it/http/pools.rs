@@ -475,6 +475,30 @@ async fn who_waits_for_its_share_has_no_place_at_keys_that_nobody_gives_up() {
     assert_eq!(grants.len(), 10);
 }
 
+#[tokio::test]
+async fn members_that_do_not_keep_their_keys_are_told_of() {
+    let server = Server::configured("[[policy]]\nprefix = \"s/\"\npool = \"s\"\n");
+    let body = json!({ "owner": "flapping", "ttl_ms": 60_000, "pool": "s" });
+    let session = server.post("/v1/sessions", &body).await.json()["id"].clone();
+    let churning = async || {
+        let status = server.get("/v1/status").await.ok();
+        let all = status["attention"].as_array().expect("entries").clone();
+        all.into_iter().find(|one| one["kind"] == "pool-churning")
+    };
+    for times in 0..61 {
+        if times < 60 {
+            assert_eq!(churning().await, None, "{times}");
+        }
+        let body = json!({ "key": "s/1", "owner": "flapping", "session": session });
+        let grant = Grant::of(&server.post("/v1/acquire", &body).await.ok());
+        server.post("/v1/release", &grant.proof()).await.ok();
+    }
+    eventually("the status tells of it", async || {
+        churning().await.is_some_and(|one| one["pool"] == "s" && one["count"] == 1)
+    })
+    .await;
+}
+
 /// The short form of `make abuse`: readers of plans hold up no heartbeat.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_of_plans_hold_up_no_heartbeat() {

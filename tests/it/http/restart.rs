@@ -122,6 +122,28 @@ async fn inherited_leases_expire_though_nobody_asks() {
 }
 
 #[tokio::test]
+async fn inherited_leases_of_a_session_count_before_a_call_needs_them() {
+    let server = Server::start();
+    let body = json!({ "owner": "w", "ttl_ms": 60_000 });
+    let session = server.post("/v1/sessions", &body).await.json()["id"].clone();
+    let mut grants = Vec::new();
+    for n in 0..5 {
+        let body = json!({ "key": format!("k{n}"), "owner": "w", "session": session });
+        grants.push(Grant::of(&server.post("/v1/acquire", &body).await.ok()));
+    }
+    let server = server.kill().restart();
+    let counted = async |count: f64| {
+        let held = async || server.metric("tenure_leases_held{pool=\"default\"}").await == count;
+        eventually(&format!("{count} leases count"), held).await;
+    };
+    counted(5.0).await;
+    for (at, grant) in (1_u8..).zip(&grants) {
+        server.post("/v1/release", &grant.proof()).await.ok();
+        counted(5.0 - f64::from(at)).await;
+    }
+}
+
+#[tokio::test]
 async fn tokens_rise_through_restarts_and_a_store_keeps_its_name() {
     let mut server = Server::start();
     let info = server.get("/v1/info").await.ok();

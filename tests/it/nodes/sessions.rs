@@ -136,6 +136,19 @@ async fn a_session_of_a_dead_node_lives_on(mut pair: Pair) {
     // What the dead node did not come to log is known a moment later.
     let known = within(ms(5_000), async || leases(&session.beat(&pair.b).await.1) == 12);
     assert!(known.await, "{beat}");
+    let counted = async |count: f64| {
+        let held = async || pair.b.metric("tenure_leases_held{pool=\"default\"}").await;
+        assert!(within(ms(5_000), async || held().await == count).await, "{}", held().await);
+        // A node's record says so at its next renewal.
+        let says = async || pair.b.get("/v1/nodes").await["nodes"][0]["leases"].as_f64();
+        assert!(
+            within(ms(5_000), async || says().await == Some(count)).await,
+            "{:?}",
+            says().await
+        );
+    };
+    // An order adopts the lease that it ends. The others have no actor.
+    counted(12.0).await;
     for grant in &grants {
         let check = json!({ "key": grant.key, "token": grant.token });
         assert_eq!(pair.b.post("/v1/check", &check).await.1["current"], true, "{}", grant.key);
@@ -155,12 +168,15 @@ async fn a_session_of_a_dead_node_lives_on(mut pair: Pair) {
     let (status, beat) = session.beat_until_answered(&pair.a).await;
     assert_eq!((status, leases(&beat)), (200, 11), "{beat}");
     assert_eq!(beat["notices"], json!([]));
+    let held = async || pair.a.metric("tenure_leases_held{pool=\"default\"}").await;
+    assert!(within(ms(5_000), async || held().await == 11.0).await, "{}", held().await);
     let ended = session.close(&pair.a).await;
     assert_eq!(ended.1["destroyed"], true, "{ended:?}");
     for grant in &grants {
         let free = within(ms(DEATH_MS), async || state(&pair.a, &grant.key).await == "free");
         assert!(free.await, "{}", grant.key);
     }
+    assert!(within(ms(5_000), async || held().await == 0.0).await, "{}", held().await);
 }
 
 async fn an_heir_runs_no_program_that_it_does_not_allow(pair: Pair) {

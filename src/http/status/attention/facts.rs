@@ -8,11 +8,15 @@ use crate::{
     api::NodeCounts,
     lease::{Moment, NodeState, Nonce},
     manager::{
-        FailedFences, FailingCheck, GuardedPool, ListTrouble, NodeView, StuckKeys, UnevenPool,
-        UnplacedPool,
+        ChurningPool, FailedFences, FailingCheck, GuardedPool, ListTrouble, NodeView, StuckKeys,
+        UnevenPool, UnplacedPool,
     },
     store::Health,
-    telemetry::{NotInForce, audit::LostLines, recent::SpansSummary},
+    telemetry::{
+        NotInForce,
+        audit::LostLines,
+        recent::{Interruptions, SpansSummary},
+    },
     tls::{Expiry, NamedCertificates},
 };
 
@@ -30,6 +34,8 @@ pub struct Facts {
     /// The checks that fail whose sessions the caller may see, and how many there are beside them.
     pub checks: (Vec<FailingCheck>, usize),
     pub pools: Vec<UnevenPool>,
+    /// The pools with keys that their members do not keep.
+    pub churning: Vec<ChurningPool>,
     /// The frozen pools that have keys without an owner: how many, and for how long in milliseconds they are frozen.
     pub frozen: Vec<(Arc<str>, usize, u64)>,
     /// The pools with keys that no member can take.
@@ -61,6 +67,8 @@ pub struct Facts {
     pub audit: Option<LostLines>,
     /// Lines of the audit log that were written, and are gone.
     pub audit_gaps: Option<LostLines>,
+    /// When this node promised nothing for a moment, in the last ten minutes.
+    pub interruptions: Vec<Interruptions>,
 }
 
 impl Facts {

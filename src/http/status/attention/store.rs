@@ -6,7 +6,7 @@ use super::{
     entry::{CRITICAL, WARNING, count, millis, of_node, of_store},
     facts::Facts,
 };
-use crate::{api::Attention, lease::NodeState, store::Health};
+use crate::{api::Attention, lease::NodeState, store::Health, telemetry::recent::Interruption};
 
 /// A node that was found dead is told of for this long.
 const DEAD_FOR: Duration = Duration::from_secs(3600);
@@ -26,6 +26,7 @@ pub fn attention(facts: &Facts) -> Vec<Attention> {
     let mut found = Vec::new();
     found.extend(health(facts));
     found.extend(nodes(facts));
+    found.extend(interruptions(facts));
     found.extend(late(facts));
     found.extend(many(facts));
     found.extend(audit(facts));
@@ -96,6 +97,34 @@ fn nodes(facts: &Facts) -> Vec<Attention> {
         found.push(Attention { help, node: Some(url.to_string()), ..entry });
     }
     found
+}
+
+fn interruptions(facts: &Facts) -> impl Iterator<Item = Attention> {
+    facts.interruptions.iter().map(|one| {
+        let (kind, alert, says) = match one.latest {
+            Interruption::ClockJump(gain_ms) => (
+                "clock-jumped",
+                "TenureClockJump",
+                format!(
+                    "the wall clock of this node moved by {gain_ms} ms against the node's own clock: the machine was \
+                     suspended or moved, or its clock was set"
+                ),
+            ),
+            Interruption::RecordRanOut => (
+                "node-lapsed",
+                "TenureNodeLapsed",
+                "this node did not renew its record in time, and promised nothing for a while".to_owned(),
+            ),
+            Interruption::FoundDead => (
+                "node-lapsed",
+                "TenureNodeLapsed",
+                "other nodes found this node dead and adopted its leases; it continues as another incarnation".to_owned(),
+            ),
+        };
+        let help = Some(format!("docs/runbook.md, under {alert}"));
+        let entry = Attention { help, count: Some(one.count), ..of_node(kind, WARNING, says) };
+        facts.since(one.at, entry)
+    })
 }
 
 fn late(facts: &Facts) -> Option<Attention> {

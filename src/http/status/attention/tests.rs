@@ -5,11 +5,15 @@ use crate::{
     api::Attention,
     lease::{Key, KeyState, Moment, NodeRecord, NodeState, Nonce, Owner, Token, View},
     manager::{
-        FailedFence, FailedFences, FailingCheck, GuardedPool, ListTrouble, NodeView, StuckKey,
-        StuckKeys, UnevenPool, UnplacedPool,
+        ChurningPool, FailedFence, FailedFences, FailingCheck, GuardedPool, ListTrouble, NodeView,
+        StuckKey, StuckKeys, UnevenPool, UnplacedPool,
     },
     store::Health,
-    telemetry::{FileKind, NotInForce, audit::LostLines, recent::SpansSummary},
+    telemetry::{
+        FileKind, NotInForce,
+        audit::LostLines,
+        recent::{Interruption, Interruptions, SpansSummary},
+    },
     tls::{Expiry, NamedCertificates},
 };
 
@@ -29,6 +33,7 @@ fn quiet() -> Facts {
         stuck: StuckKeys::default(),
         checks: (Vec::new(), 0),
         pools: Vec::new(),
+        churning: Vec::new(),
         guarded: Vec::new(),
         frozen: Vec::new(),
         unplaced: Vec::new(),
@@ -45,6 +50,7 @@ fn quiet() -> Facts {
         open_door: false,
         audit: None,
         audit_gaps: None,
+        interruptions: Vec::new(),
     }
 }
 
@@ -309,6 +315,36 @@ fn late_ends_and_many_expiries_are_told() {
     assert_eq!(expired(vec![0; 55], 1), 0, "five are few");
     assert_eq!(expired(vec![0; 10], 2), 1);
     assert_eq!(expired(vec![0; 9], 100), 0, "what is usual is not known yet");
+}
+
+#[test]
+fn a_pool_whose_members_do_not_keep_their_keys_is_told() {
+    let one = ChurningPool { pool: "shards".into(), keys: 12, grants: 3_150 };
+    let one = only(&Facts { churning: vec![one], ..quiet() });
+    assert_eq!(
+        (&*one.kind, one.count, one.pool.as_deref()),
+        ("pool-churning", Some(12), Some("shards"))
+    );
+    assert!(one.says.contains("12 keys") && one.says.contains("3150"), "{}", one.says);
+}
+
+#[test]
+fn what_interrupted_this_node_is_told() {
+    let of = |latest| {
+        let one = Interruptions { latest, at: ago(60), count: 3 };
+        only(&Facts { interruptions: vec![one], ..quiet() })
+    };
+    let jumped = of(Interruption::ClockJump(-1_500));
+    assert_eq!(
+        (&*jumped.kind, jumped.count, jumped.for_ms),
+        ("clock-jumped", Some(3), Some(60_000))
+    );
+    assert!(jumped.says.contains("-1500 ms"), "{}", jumped.says);
+    for latest in [Interruption::RecordRanOut, Interruption::FoundDead] {
+        let lapsed = of(latest);
+        assert_eq!((&*lapsed.kind, &*lapsed.scope), ("node-lapsed", "node"));
+        assert!(lapsed.help.is_some_and(|help| help.contains("TenureNodeLapsed")));
+    }
 }
 
 #[test]

@@ -10,7 +10,10 @@ use crate::{
     api::Attention,
     http::status::quoted::{argument, quoted},
     lease::KeyState,
-    manager::{FailedFence, FailingCheck, GuardedPool, StuckKey, UnevenPool, UnplacedPool},
+    manager::{
+        ChurningPool, FailedFence, FailingCheck, GuardedPool, OFTEN, StuckKey, UnevenPool,
+        UnplacedPool,
+    },
 };
 
 /// A pool may be out of balance for this long.
@@ -32,6 +35,7 @@ pub fn attention(facts: &Facts) -> Vec<Attention> {
     found.extend(unplaced.map(|pool| without_member(facts, pool)));
     let uneven = facts.pools.iter().filter(|pool| facts.now.since(pool.since) > UNEVEN);
     found.extend(uneven.map(|pool| out_of_balance(facts, pool)));
+    found.extend(facts.churning.iter().map(churning));
     found.extend(facts.checks.0.iter().map(|one| check(facts, one)));
     found.extend(more_checks(facts));
     found
@@ -204,6 +208,22 @@ fn without_member(
         ..of_store("pool-unplaced", WARNING, says)
     };
     facts.since(*since, entry)
+}
+
+fn churning(ChurningPool { pool, keys, grants }: &ChurningPool) -> Attention {
+    let these = count(*keys, "key", "keys");
+    let says = format!(
+        "members of the pool {pool:?} do not keep its keys: {these} changed hands {OFTEN} times or more in the last 10 \
+         minutes, {grants} times together"
+    );
+    let help =
+        "tenure top --by owners --window 10m; the log of such a member says why its program ends";
+    Attention {
+        help: Some(help.to_owned()),
+        pool: Some(pool.to_string()),
+        count: Some(*keys as u64),
+        ..of_store("pool-churning", WARNING, says)
+    }
 }
 
 fn out_of_balance(
