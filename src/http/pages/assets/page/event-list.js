@@ -4,15 +4,15 @@ import { badge, h, keyLink, text, when } from "./dom.js";
 import { Feed } from "./feed.js";
 import { tone } from "./kinds.js";
 import { table } from "./table.js";
-import { host } from "./text.js";
+import { grouped, host } from "./text.js";
 
 const COLUMNS = [
   { title: "When", kind: "short", cell: ({ time }) => when(time) },
-  { title: "Change", kind: "short", cell: ({ kind }) => badge(kind, tone(kind)) },
+  { title: "Change", kind: "short", cell: ({ kind, times = 1 }) => [badge(kind, tone(kind)), times > 1 && ` × ${grouped(times)}`] },
   { title: "Key", kind: "long", cell: ({ data }) => data.key && keyLink(data.key) },
   { title: "Owner", cell: ({ data }) => data.owner && text(data.owner) },
   { title: "Token", kind: "n", cell: ({ data }) => (data.token ? String(data.token) : "") },
-  { title: "Before", cell: ({ data }) => data.previous && text(data.previous.owner) },
+  { title: "Former owner", cell: ({ data }) => data.previous && text(data.previous.owner) },
   { title: "Why", cell: ({ data }) => data.reason && text(data.reason) },
   { title: "Ordered by", cell: ({ data }) => data.actor && text(data.actor) },
   { title: "Node", cell: ({ data }) => data.node && text(host(data.node)) },
@@ -30,13 +30,15 @@ export const eventTable = (caption, without = []) => table(caption, COLUMNS.filt
 
 /**
  * A list of the events with a filter. `begin` events from before are shown, `most` at most. `without` names columns that
- * are left out.
+ * are left out. `merge`: the changes of a key of one kind are one line, the latest with how many there were, so that a key
+ * that changes all the time does not hide the others.
  */
-export function eventList(caption, { begin = 40, most = 40, without = [] } = {}) {
+export function eventList(caption, { begin = 40, most = 40, without = [], merge = false } = {}) {
   const list = eventTable(caption, without);
   const how = h("span", { class: "chip", role: "status" }, "connecting");
   const note = h("p", { class: "quiet", hidden: true });
   const pause = h("button", { type: "button", "aria-pressed": "false", onclick: () => hold(!held) }, "Pause");
+  const lines = new Map();
   let [feed, held, waiting] = [null, false, []];
 
   list.clear("loading…");
@@ -45,10 +47,22 @@ export function eventList(caption, { begin = 40, most = 40, without = [] } = {})
     held = want;
     pause.setAttribute("aria-pressed", String(held));
     if (!held) {
-      list.prepend(waiting, most);
+      add(waiting);
       waiting = [];
     }
     label();
+  }
+
+  function add(events) {
+    if (!merge) return list.prepend(events, most);
+    for (const event of events) {
+      const line = event.data.key ? JSON.stringify([event.data.key, event.kind]) : event.time;
+      const times = (lines.get(line)?.times ?? 0) + 1;
+      lines.delete(line);
+      lines.set(line, { ...event, line, times });
+    }
+    for (const line of [...lines.keys()].slice(0, -most)) lines.delete(line);
+    list.fill([...lines.values()].reverse(), ({ line }) => line);
   }
 
   function label() {
@@ -58,6 +72,7 @@ export function eventList(caption, { begin = 40, most = 40, without = [] } = {})
   function show({ events, fresh, reset }) {
     if (fresh) {
       [waiting, note.hidden] = [[], true];
+      lines.clear();
       list.clear("No event is kept that fits. New ones appear here.");
     }
     if (reset) {
@@ -65,7 +80,7 @@ export function eventList(caption, { begin = 40, most = 40, without = [] } = {})
       note.hidden = false;
     }
     if (held) waiting = [...waiting, ...events].slice(-most);
-    else if (events.length) list.prepend(events, most);
+    else if (events.length) add(events);
     label();
   }
 

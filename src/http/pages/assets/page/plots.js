@@ -10,6 +10,14 @@ let library = null;
 /** The library, which is read when the first plot is drawn. */
 const uplot = () => (library ??= import("./uplot.js").then((module) => module.default));
 
+/** The room for the labels of an axis: that of the widest one. */
+function widest(self, labels, at) {
+  const { ctx, axes } = self;
+  [ctx.font] = axes[at].font;
+  const widths = (labels ?? []).map((label) => ctx.measureText(label).width / devicePixelRatio);
+  return Math.ceil(Math.max(40, ...widths)) + 18;
+}
+
 const style = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /**
@@ -34,7 +42,7 @@ export function plot({ title, unit, hint, lines, write, ofNode }) {
       scales: { x: { time: true }, y: { range: (_, _low, high) => [0, high > 0 ? high * 1.1 : 1] } },
       axes: [
         { ...axis, size: 24, values: (_, splits) => splits.map((at) => time(at * 1000).slice(0, 5)), space: 60 },
-        { ...axis, size: 58, values: (_, splits) => splits.map(write) },
+        { ...axis, size: widest, values: (_, splits) => splits.map(write) },
       ],
       series: [
         { label: "Time", value: (_, at) => (at === null ? "" : time(at * 1000)) },

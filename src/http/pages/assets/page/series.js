@@ -17,7 +17,7 @@ export function changes(series, now) {
   return [times, ...columns];
 }
 
-/** One of the spans that the node measured: the times, then half, 99 % and the longest, in seconds. */
+/** One of the spans that the node measured: the times, then the median, the 99th percentile and the longest, in seconds. */
 export function spans(series, name) {
   const times = series.points.map((point) => Date.parse(point.at) / 1000);
   const column = (field) => series.points.map(({ this_node: node }) => {

@@ -13,10 +13,11 @@ import { grouped, host } from "./text.js";
 import { now, span } from "./time.js";
 
 const LINES = [
-  { name: "half", colour: "--plot-1", dash: [] },
-  { name: "99 %", colour: "--plot-2", dash: [6, 3] },
+  { name: "median", colour: "--plot-1", dash: [] },
+  { name: "p99", colour: "--plot-2", dash: [6, 3] },
   { name: "longest", colour: "--plot-4", dash: [2, 3] },
 ];
+const COUNTED_LATELY_MS = 10000;
 const seconds = (value) => span(value * 1000);
 
 const PLOTS = [
@@ -46,7 +47,7 @@ export function open(query, go) {
   }, title));
   const says = h("span", { class: "quiet", role: "status" });
   const plots = PLOTS.map((one) => ({ ...plot(one), of: one.of }));
-  const list = eventList("Latest changes of owners");
+  const list = eventList("Latest changes of owners", { merge: true });
   let step = "5s";
 
   const unwatch = watch(({ status }) => {
@@ -54,8 +55,9 @@ export function open(query, go) {
     const { store: { keys }, this_node: node, last_minute: lately } = status;
     const stamp = JSON.stringify([{ ...keys, age_ms: 0, took_ms: 0 }, { ...node, last_minute: 0 }, lately]);
     redraw(figures, stamp, () => counts(status));
-    const age = keys?.age_ms ? `Keys were counted ${span(keys.age_ms)} ago, which took ${span(keys.took_ms)}.` : "";
-    counted.textContent = keys ? age : "Keys are being counted.";
+    // A store that keeps count is never behind by so much.
+    const isOld = keys?.age_ms >= COUNTED_LATELY_MS;
+    counted.textContent = keys ? isOld ? `The numbers of keys are ${span(keys.age_ms)} old.` : "" : "Keys are being counted.";
   });
 
   const loop = repeat(async (signal) => {
