@@ -1,6 +1,6 @@
 //! A coordinator as a process of its own.
 
-use std::{net::SocketAddr, process::Command, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, process::Command, time::Duration};
 
 use rustix::process::Signal;
 use serde_json::Value;
@@ -32,6 +32,10 @@ pub struct Node {
     /// How long it may take to be ready, and to end.
     patience: Duration,
     http: reqwest::Client,
+    /// The file of the authorities that its clients trust, if it speaks TLS.
+    ca: Option<PathBuf>,
+    /// The token that its clients show, if it is not empty.
+    token: String,
 }
 
 impl Node {
@@ -46,6 +50,8 @@ impl Node {
             name: self.name.clone(),
             patience: self.patience,
             http: self.http.clone(),
+            ca: self.ca.clone(),
+            token: self.token.clone(),
         }
     }
 
@@ -70,6 +76,8 @@ impl Node {
             name: name.to_owned(),
             patience: PATIENCE,
             http: http.expect("a client"),
+            ca: None,
+            token: String::new(),
         }
     }
 
@@ -81,13 +89,22 @@ impl Node {
 
     /// Its calls show this token, if it is not empty.
     pub fn with_token(self, token: &str) -> Self {
+        Self { token: token.to_owned(), ..self }.called_anew()
+    }
+
+    fn called_anew(mut self) -> Self {
         let mut headers = reqwest::header::HeaderMap::new();
-        if !token.is_empty() {
-            let shown = format!("Bearer {token}").parse().expect("a header");
+        if !self.token.is_empty() {
+            let shown = format!("Bearer {}", self.token).parse().expect("a header");
             headers.insert(reqwest::header::AUTHORIZATION, shown);
         }
-        let http = http::builder().timeout(ms(5_000)).default_headers(headers).build();
-        Self { http: http.expect("a client"), ..self }
+        let builder = match &self.ca {
+            Some(ca) => tls::http(tls::client(Roots::Only(ca)).expect("authorities")),
+            None => http::builder(),
+        };
+        let http = builder.timeout(ms(5_000)).default_headers(headers).build();
+        self.http = http.expect("a client");
+        self
     }
 
     /// It may have so many files open.
@@ -103,9 +120,8 @@ impl Node {
     /// It speaks TLS, with a certificate by the authorities of this file.
     pub fn trusted_by(mut self, ca: &std::path::Path) -> Self {
         self.url = self.url.replacen("http://", "https://", 1);
-        let tls = tls::client(Roots::Only(ca)).expect("authorities");
-        self.http = tls::http(tls).timeout(ms(5_000)).build().expect("a client");
-        self
+        self.ca = Some(ca.to_owned());
+        self.called_anew()
     }
 
     pub fn launch(&mut self) {

@@ -1,6 +1,7 @@
 //! What packages and manifests say of ports, paths and settings is what the program and the shipped settings say.
 //! `make try-dist` installs and runs the packages themselves, and `make charts` renders the chart.
 
+mod cluster;
 mod compose;
 mod debian;
 mod image;
