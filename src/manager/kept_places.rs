@@ -3,8 +3,8 @@
 //! Guarantees: a call that is repeated under its request id within 10 s after its end has the place that it had. A gateway
 //! or a balancer may end a call before its wait is over, and others that come later do not pass its caller then.
 //!
-//! Does not guarantee: that nobody is granted a key meanwhile. A caller that is away is passed over, so that no key is
-//! without an owner for it. Places are kept in memory, by each coordinator for its own queues.
+//! Does not guarantee: that a key waits for a caller that is away. The next caller in the queue is granted the key.
+//! A place survives no restart of the coordinator, and no move of the key to another one.
 
 use std::{
     collections::HashMap,

@@ -345,7 +345,7 @@ fn mutants() {
 /// Rules whose breach other tests notice, which docs/proof.md names: no history shows it, or for some moments only,
 /// after a chain of chances that thousands of seeds did not have (a ttl that is shortened, a heartbeat beside that
 /// write, a crash, a silent holder, and a rival in the moments between what the record says and what was promised).
-const ELSEWHERE: [Mutant; 15] = [
+const ELSEWHERE: [Mutant; 16] = [
     // The simulated workers cannot say what a grant of which none was told leaves behind: a rival may have come first.
     Mutant::UnheardHoldKept,
     // No run of a few seconds blocks two calls so that they show it.
@@ -353,6 +353,8 @@ const ELSEWHERE: [Mutant; 15] = [
     Mutant::GrantToACallerThatLeft,
     Mutant::ClaimIgnored,
     Mutant::ClaimKeptAfterUnknown,
+    // The order of a queue is no invariant of a history: callers at other nodes may be served first.
+    Mutant::PlaceForgotten,
     Mutant::HeartbeatAbsorbedWhileShortening,
     // A repeated call must be served for longer than the session's promise lasts. One seed in 200 000 does that.
     Mutant::EndDuringACallUnseen,

@@ -75,6 +75,8 @@ mutants! {
         /// R9: a registration on several keys is forgotten with its claim while the write of its grant has an unknown
         /// outcome.
         ClaimKeptAfterUnknown,
+        /// R9: a call that is repeated under its request id is the last in the queue.
+        PlaceForgotten,
         /// R5: an acquire-any goes on to the next key while the write of a grant has an unknown outcome.
         AnyGoesOnAfterUnknown,
         /// §1: a caller whose write takes long waits for its outcome without a bound.

@@ -1,7 +1,7 @@
 //! R9: callers that wait.
 
 use super::mutant::{Mutant, Rules};
-use crate::lease::message::Caller;
+use crate::lease::{message::Caller, primitives::Moment};
 
 /// R9: how long the key is offered to a caller at another node whose turn has come, in milliseconds.
 pub const TURN_MS: u64 = 2000;
@@ -16,6 +16,13 @@ impl Rules {
             () if self.breaks(Mutant::ClaimIgnored) => caller.claim() || !caller.is_gone(),
             () => caller.claim(),
         }
+    }
+
+    /// R9: from when a call has its place in the queue, that was received at this moment. An earlier call under the same
+    /// request id may have had a place since before.
+    #[must_use]
+    pub fn a_place_is_had_since(self, earlier: Moment, received: Moment) -> Moment {
+        if self.breaks(Mutant::PlaceForgotten) { received } else { earlier.min(received) }
     }
 
     /// R9: a grant that no answer names, and that no request id can ask for, is released at once.

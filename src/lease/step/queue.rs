@@ -31,7 +31,7 @@ impl<C: Caller> Lease<C> {
                 // An earlier actor of this key may have claimed the caller for a grant. That grant did not happen.
                 waiter.caller.unclaim();
                 let policy = env.context.policies.of(env.key.as_str());
-                self.waiters().park(waiter, policy);
+                self.waiters().park(env.context.rules, waiter, policy);
             }
         } else if self.record.state == KeyState::Free {
             let why = "waiting callers are granted the key first, once the store accepts writes";

@@ -27,8 +27,8 @@ impl<C> Waiter<C> {
     }
 
     /// From when the caller waits.
-    fn since(&self) -> Moment {
-        self.acquire.since.min(self.received)
+    fn since(&self, rules: Rules) -> Moment {
+        rules.a_place_is_had_since(self.acquire.since, self.received)
     }
 }
 
@@ -91,7 +91,7 @@ impl<C: Caller> Waiters<C> {
     /// Puts a caller behind the callers who waited before it. This policy lets the key be granted to it. When the queue has
     /// doubled since it was last searched, callers that left are removed. So the queue is at most twice as long as the
     /// number of callers that are there.
-    pub fn park(&mut self, waiter: Waiter<C>, policy: &Arc<Policy>) {
+    pub fn park(&mut self, rules: Rules, waiter: Waiter<C>, policy: &Arc<Policy>) {
         if self.queue.is_empty() {
             self.judged_by = Some(policy.clone());
         } else if !self.is_judged_by(policy) {
@@ -102,7 +102,8 @@ impl<C: Caller> Waiters<C> {
             self.sweep_at = (self.queue.len() * 2).max(SWEEP_MIN);
         }
         self.earliest = self.earliest.min(waiter.deadline());
-        let before = self.queue.iter().rposition(|other| other.since() <= waiter.since());
+        let since = waiter.since(rules);
+        let before = self.queue.iter().rposition(|other| other.since(rules) <= since);
         self.queue.insert(before.map_or(0, |at| at + 1), waiter);
     }
 
@@ -253,14 +254,14 @@ mod tests {
         let mut waiters = Waiters::default();
         for _ in 0..100 {
             assert_eq!(looked_at(&mut waiters, &first), 0, "each was judged before it was parked");
-            waiters.park(waiter(), &first);
+            waiters.park(Rules::default(), waiter(), &first);
         }
         assert_eq!(looked_at(&mut waiters, &with_permits(1)), 0, "an equal policy");
         assert_eq!(looked_at(&mut waiters, &second), 100);
         assert_eq!(looked_at(&mut waiters, &second), 0);
         assert_eq!(looked_at(&mut waiters, &first), 100);
 
-        waiters.park(waiter(), &second);
+        waiters.park(Rules::default(), waiter(), &second);
         assert_eq!(looked_at(&mut waiters, &first), 101, "the last one was judged by the second");
         waiters.put_back(waiter());
         assert_eq!(

@@ -20,6 +20,7 @@
 //! | expiry at the inherited floor alone | `expiry_that_ignores_own_promises_is_noticed`, `model`, `pair` |
 //! | revival without regard to the end | `revival_of_any_end_is_noticed` |
 //! | a registration on several keys granted on each | `claim_ignored_is_noticed` |
+//! | a repeated call is the last in the queue | `place_forgotten_is_noticed` |
 //! | who does not hand over loses its lease before its last promise ran out | `handover_that_cuts_promises_is_noticed` |
 //! | a token withdraws the offer that followed its tenure | `ending`: `a_token_that_withdraws_an_offer_is_noticed` |
 //! | a late give-back of a lease that a repeated call was told of | `nodes::adoption`: `a_late_give_back_ends_no_lease_that_a_repeated_call_was_told_of` |
@@ -173,6 +174,29 @@ fn grants_to_one_registration(mutant: Option<Mutant>) -> usize {
     // The judge of each key counts the answers too.
     (one.verdict, two.verdict) = (Ok(()), Ok(()));
     [&one, &two].iter().filter(|bench| bench.owner().as_deref() == Some("any")).count()
+}
+
+/// Who is granted a key for which a caller waited that went away and repeated its call after another one came.
+fn owner_after_a_repeated_call(mutant: Option<Mutant>) -> Option<String> {
+    let mut bench = Bench::breaking(mutant);
+    let waiting = |name| acquire(name).waiting_until(START + ms(60_000));
+    let a = bench.done(acquire("a"));
+    let first = bench.ask(waiting("first"));
+    bench.run(100);
+    bench.ask(waiting("second"));
+    bench.run(100);
+    first.leaves();
+    bench.ask(waiting("first").since(START));
+    bench.done(release(a.proof()));
+    bench.settle();
+    bench.owner()
+}
+
+#[test]
+fn place_forgotten_is_noticed() {
+    assert_eq!(owner_after_a_repeated_call(None).as_deref(), Some("first"));
+    let broken = owner_after_a_repeated_call(Some(Mutant::PlaceForgotten));
+    assert_eq!(broken.as_deref(), Some("second"));
 }
 
 #[test]

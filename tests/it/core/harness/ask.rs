@@ -65,6 +65,12 @@ impl Ask {
         self
     }
 
+    /// An earlier call under the same request id waited since this moment.
+    pub fn since(mut self, since: Moment) -> Self {
+        self.0.since = since;
+        self
+    }
+
     /// A place in the queue, for a caller at another node.
     pub fn place(mut self) -> Self {
         self.0.place = true;
