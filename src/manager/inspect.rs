@@ -307,8 +307,15 @@ impl Scan<'_> {
         // A position before the prefix is not within it.
         let after = self.after.clone().filter(|after| *after >= prefix);
         let range = Range { prefix, after, limit: PAGE };
-        let mut page = manager.search_turns.page(manager.coordinator.store.scan(range)).await?;
-        self.looked(page.len());
+        let looks = self.looks;
+        let read = async {
+            let page = manager.coordinator.store.scan(range).await?;
+            // A caller that hangs up in a moment pays for it, too.
+            looks(page.len());
+            Ok::<_, StoreError>(page)
+        };
+        let mut page = manager.search_turns.page(read).await?;
+        self.looked_at += page.len();
         if page.len() < PAGE {
             self.ranges.pop();
         }

@@ -46,6 +46,7 @@ impl Manager {
                 let read = async {
                     let keys = store.keys_before(&prefix, Some(until.as_str()), page);
                     let keys = keys.unwrap_or_default();
+                    looks(keys.len());
                     let found = store.read_many(&keys).await?;
                     Ok::<_, StoreError>((keys, found))
                 };
@@ -53,7 +54,6 @@ impl Manager {
                 let Some(first) = keys.last() else { break };
                 until = first.as_str().to_owned();
                 looked_at += keys.len();
-                looks(keys.len());
                 let is_last = keys.len() < page;
                 for (key, found) in keys.into_iter().zip(found) {
                     let Some(found) = found else { continue };

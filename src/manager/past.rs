@@ -165,10 +165,16 @@ impl Manager {
     ) -> Result<(Vec<Committed>, bool), StoreError> {
         let (mut found, mut is_whole, mut at) = (Vec::new(), true, start);
         while at < end {
-            match self.search_turns.page(self.history(at, PAGE)).await? {
+            let read = async {
+                let history = self.history(at, PAGE).await?;
+                if let History::Changes(changes) = &history {
+                    looks(changes.len());
+                }
+                Ok::<_, StoreError>(history)
+            };
+            match self.search_turns.page(read).await? {
                 History::Changes(changes) if changes.is_empty() => break,
                 History::Changes(changes) => {
-                    looks(changes.len());
                     at = changes.last().map_or(end, |last| last.position);
                     let of_key = |one: &Committed| one.position <= end && one.key == *key;
                     found.extend(changes.into_iter().filter(of_key));
