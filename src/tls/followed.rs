@@ -12,14 +12,13 @@
 use std::{
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, PoisonError, RwLock,
         atomic::{AtomicU64, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
     time::Duration,
 };
 
-use arc_swap::ArcSwap;
 use rustls::{
     DigitallySignedStruct, Error, NamedGroup, RootCertStore, SignatureScheme,
     client::{
@@ -57,7 +56,7 @@ pub struct Followed {
 
 #[derive(Debug)]
 struct Current {
-    content: ArcSwap<Content>,
+    content: RwLock<Arc<Content>>,
     /// Rises with each change that is in effect.
     number: AtomicU64,
 }
@@ -92,7 +91,7 @@ impl Followed {
         let identity = identity.map(|Identity { cert, key }| (cert.to_owned(), key.to_owned()));
         let files = Files { ca, system, identity };
         let (stamps, has_identity) = (files.stamps(), files.identity.is_some());
-        let content = ArcSwap::from_pointee(files.read()?);
+        let content = RwLock::new(Arc::new(files.read()?));
         let current = Arc::new(Current { content, number: AtomicU64::new(0) });
         let (_follows, ended) = mpsc::channel();
         let changed = current.clone();
@@ -113,7 +112,7 @@ impl Followed {
     }
 
     fn content(&self) -> Arc<Content> {
-        self.current.content.load_full()
+        self.current.content.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -132,7 +131,10 @@ impl Files {
             is_applied = read.is_ok();
             match read {
                 Ok(content) => {
-                    current.content.store(Arc::new(content));
+                    let mut former =
+                        current.content.write().unwrap_or_else(PoisonError::into_inner);
+                    *former = Arc::new(content);
+                    drop(former);
                     current.number.fetch_add(1, Ordering::Release);
                     tracing::info!("the files for TLS changed, and are in effect");
                 }
