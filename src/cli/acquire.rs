@@ -20,7 +20,7 @@ use crate::{
     clock::boottime_ms,
 };
 
-/// How long the command tries to release a lease whose id nobody learned, before it ends.
+/// How long the command tries to release a lease whose id it could not print, before it ends.
 const LAST_WORD: Duration = Duration::from_secs(2);
 /// When the command first looks whether a coordinator answers, and the interval of further looks.
 const LOOKS: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(30)];

@@ -1,6 +1,6 @@
 //! Follows files while a coordinator runs.
 //!
-//! Guarantees: a look at the files has a thread of its own. A file system that does not answer holds up no lease, no other
+//! Guarantees: a separate thread looks at the files. A file system that does not answer holds up no lease, no other
 //! file and no end of the process. The follower reports it once, and reads the files again when it answers.
 //!
 //! Does not guarantee: that a look ends. Until it ends, no other look at the same files begins.

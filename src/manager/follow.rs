@@ -27,7 +27,7 @@ pub enum Notice {
     Ended(Key, Token, ChangeKind),
     /// A tenure was revoked: no heartbeat keeps it, and it ends when its last promise has run out.
     Revoked(Key, Token),
-    /// A tenure must be handed over, and is revoked after so many milliseconds.
+    /// A tenure must be handed over, and is revoked after this time, in milliseconds.
     HandOver(Key, Token, u64),
     /// All that this session's heartbeats announce now.
     Session {

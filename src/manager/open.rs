@@ -130,7 +130,7 @@ impl Manager {
         let (limits, serving) = (parts.calls, Arc::new(dash_map()));
         let waiting = WaitingPlaces::new(limits.waiting_places);
         let counter = Arc::default();
-        let search_turns = SearchTurns::new(coordinator.store.charges_scans());
+        let search_turns = SearchTurns::new();
         let manager = Arc::new(Self {
             coordinator,
             limits,

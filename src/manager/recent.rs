@@ -25,7 +25,7 @@ const SHOWN_WITHIN_MS: u64 = 10_000;
 /// Callers that wait for a key that nobody holds wait in vain after this time: a write takes less.
 const IN_VAIN: Duration = Duration::from_secs(5);
 
-/// A member keeps a key of a pool for longer than this on average: ten seconds.
+/// A key of a pool churns from this many grants within [`CHURN`]: one in ten seconds.
 pub(crate) const OFTEN: u32 = 60;
 const CHURN: Duration = Duration::from_secs(600);
 

@@ -1,6 +1,6 @@
 //! The authorities and the certificate of a client, as their files are now.
 //!
-//! Guarantees: a change of the files is in effect within 2 s. A thread of its own looks at them, so a file system that does
+//! Guarantees: a change of the files is in effect within 2 s. A separate thread looks at them, so a file system that does
 //! not answer holds up no call: the former content stays. As long as new files have a fault, for example a certificate
 //! without its key, the former content stays too. A fault is told once for each change of the files. After a change, no
 //! earlier session is resumed.

@@ -1,4 +1,4 @@
-//! Standard input and output, line by line, each on a thread of its own: a read that waits must not keep the process
+//! Standard input and output, line by line, each on a separate thread: a read that waits must not keep the process
 //! from ending, and a client that does not read must not keep heartbeats from being sent.
 
 use std::io::{self, BufRead, Read as _, Write as _};

@@ -15,7 +15,7 @@ use crate::{
     clock::boottime_ms,
 };
 
-/// How long the command tries to end a session whose id nobody learned, before it ends.
+/// How long the command tries to end a session whose id it could not print, before it ends.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
 /// Open a session, and print it with its id, the secret for its heartbeats and for acquiring leases under it

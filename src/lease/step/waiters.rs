@@ -164,7 +164,7 @@ impl<C: Caller> Waiters<C> {
     }
 
     /// Takes out every waiter that is not `fit` by this policy, in their order. Where the policy is the same as the last
-    /// time, that takes no look at the waiters.
+    /// time, it reads none of them.
     pub fn take_unfit(
         &mut self,
         policy: &Arc<Policy>,

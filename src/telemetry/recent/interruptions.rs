@@ -10,7 +10,7 @@ const TOGETHER: Duration = Duration::from_secs(600);
 /// Why this node promised nothing for a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
-    /// The wall clock moved by so many milliseconds against the node's clock.
+    /// By how many milliseconds the wall clock moved against the node's clock.
     ClockJump(i64),
     /// The node did not renew its record in time.
     RecordRanOut,

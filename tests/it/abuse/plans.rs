@@ -64,7 +64,7 @@ async fn read(addr: SocketAddr, until: Instant) -> usize {
     times
 }
 
-/// As [`heartbeats`], on a thread of its own. Otherwise a heartbeat would wait for the readers' turns in the test's runtime.
+/// As [`heartbeats`], on a separate thread. Otherwise a heartbeat would wait for the readers' turns in the test's runtime.
 async fn apart(addr: SocketAddr, until: Instant) -> Duration {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let holder = move || runtime.expect("a runtime").block_on(heartbeats(addr, until));
