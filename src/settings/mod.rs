@@ -66,7 +66,7 @@ pub use plugins::{
     WEBHOOK_SECRET, WebhookPlugin,
 };
 pub use policies::Policy;
-pub use secret::{FileError, Secret};
+pub use secret::{FileError, Secret, first_line};
 pub use sections::{
     Actors, Audit, Auth, Checks, Events, Limits, LogFormat, Node, Server, Telemetry, Workers,
 };

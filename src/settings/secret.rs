@@ -45,12 +45,20 @@ impl Secret {
             return Ok(Some(self.0.clone()).filter(|text| !text.is_empty()));
         }
         let fault = |why: String| FileError { key, path: file.display().to_string(), why };
-        let content = std::fs::read_to_string(file)
-            .map_err(|error| fault(format!("cannot be read: {error}")))?;
-        match content.lines().next() {
-            Some(line) if !line.is_empty() => Ok(Some(line.to_owned())),
-            _ => Err(fault("has an empty first line".into())),
-        }
+        first_line(file).map(Some).map_err(fault)
+    }
+}
+
+/// The secret in a file: its first line.
+///
+/// # Errors
+/// The file cannot be read, or begins with an empty line.
+pub fn first_line(file: &Path) -> Result<String, String> {
+    let content =
+        std::fs::read_to_string(file).map_err(|error| format!("cannot be read: {error}"))?;
+    match content.lines().next() {
+        Some(line) if !line.is_empty() => Ok(line.to_owned()),
+        _ => Err("has an empty first line".into()),
     }
 }
 

@@ -10,6 +10,7 @@ use tokio::{sync::watch, time::timeout};
 
 use super::{
     core::MAX_ON_THEIR_WAY,
+    credentials::Credentials,
     error::{NatsOpenError, OLDEST_SERVER},
     link::Link,
     options::{MAX_HISTORY, Options},
@@ -43,7 +44,8 @@ pub(super) fn validate(options: &Options) -> Result<(), NatsOpenError> {
     if options.request_timeout.is_zero() {
         return fault("store.nats.request_timeout", "must be above 0");
     }
-    if options.user.is_some() != options.password.is_some() {
+    let has_password = options.password.is_some() || options.password_file.is_some();
+    if options.user.is_some() != has_password {
         return fault("store.nats.user", "needs store.nats.password, and the other way round");
     }
     if options.tls.cert.is_some() != options.tls.key.is_some() {
@@ -73,7 +75,16 @@ async fn connect_options(
         return Err(NatsOpenError::Setting { setting: "store.nats.url", why });
     }
     let connections = Arc::new(connections);
-    let mut connect = ConnectOptions::new()
+    let mut connect = if options.proves_itself() {
+        let credentials = Arc::new(Credentials::open(options).await?);
+        ConnectOptions::with_auth_callback(move |nonce| {
+            let credentials = credentials.clone();
+            async move { credentials.answer(&nonce).await }
+        })
+    } else {
+        ConnectOptions::new()
+    };
+    connect = connect
         .name("tenure")
         .ping_interval(PING)
         .connection_timeout(CONNECT)
@@ -98,18 +109,6 @@ async fn connect_options(
     if options.keeps_to_loopback() {
         // A server names its neighbors, which may be on other machines.
         connect = connect.ignore_discovered_servers();
-    }
-    if let Some(path) = &options.credentials {
-        connect = connect
-            .credentials_file(path)
-            .await
-            .map_err(|why| NatsOpenError::File { path: path.clone(), why: why.to_string() })?;
-    }
-    if let (Some(user), Some(password)) = (&options.user, &options.password) {
-        connect = connect.user_and_password(user.clone(), password.clone());
-    }
-    if let Some(token) = &options.token {
-        connect = connect.token(token.clone());
     }
     if let Some(ca) = &options.tls.ca {
         connect = connect.add_root_certificates(ca.clone());

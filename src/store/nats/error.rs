@@ -13,8 +13,8 @@ pub enum NatsOpenError {
     /// A setting cannot be used.
     #[error("{setting} {why}")]
     Setting { setting: &'static str, why: String },
-    /// A file that a setting names cannot be read.
-    #[error("{} cannot be read: {why}", .path.display())]
+    /// A file that a setting names cannot be read, or is not what it should be.
+    #[error("{} {why}", .path.display())]
     File { path: PathBuf, why: String },
     /// No server could be reached.
     #[error("no NATS server was reached: {why}; check store.nats.url and that a server runs there")]

@@ -27,6 +27,7 @@
 mod bucket;
 mod connect;
 mod core;
+mod credentials;
 mod epoch;
 mod error;
 mod follow;

@@ -42,7 +42,11 @@ pub struct Options {
     /// The user name. Requires `password`.
     pub user: Option<String>,
     pub password: Option<String>,
+    /// A file whose first line is the password. It is read for each new connection, and counts in place of `password`.
+    pub password_file: Option<PathBuf>,
     pub token: Option<String>,
+    /// A file whose first line is the token. It is read for each new connection, and counts in place of `token`.
+    pub token_file: Option<PathBuf>,
     /// How the connection is secured.
     pub tls: Tls,
     /// How long one request may take. A call may make a few requests, one after another.
@@ -70,7 +74,9 @@ impl Options {
             credentials: None,
             user: None,
             password: None,
+            password_file: None,
             token: None,
+            token_file: None,
             tls: Tls::default(),
             request_timeout: DEFAULT_REQUEST_TIMEOUT,
             history: DEFAULT_HISTORY,
@@ -96,7 +102,9 @@ impl Options {
             credentials: given(&section.credentials),
             user: Some(section.user.clone()).filter(|user| !user.is_empty()),
             password: section.password.or_file("password_file", &section.password_file)?,
+            password_file: given(&section.password_file),
             token: section.token.or_file("token_file", &section.token_file)?,
+            token_file: given(&section.token_file),
             tls: Tls {
                 ca: given(&section.tls_ca),
                 cert: given(&section.tls_cert),
@@ -123,8 +131,14 @@ impl Options {
 
     /// Whether the client sends credentials to the servers.
     pub(super) fn has_credentials(&self) -> bool {
-        let files = self.credentials.is_some() || self.token.is_some() || self.password.is_some();
-        files || self.url.contains('@')
+        self.proves_itself() || self.url.contains('@')
+    }
+
+    /// Whether the options, and not the URL, say who the client is.
+    pub(super) fn proves_itself(&self) -> bool {
+        let files = [&self.credentials, &self.password_file, &self.token_file];
+        let given = self.token.is_some() || self.password.is_some();
+        given || files.into_iter().any(|file| file.is_some())
     }
 
     /// Whether the credentials must not leave this machine.

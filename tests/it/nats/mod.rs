@@ -10,5 +10,6 @@ mod history;
 mod open;
 mod outage;
 pub mod permissions;
+mod renewed;
 mod tls;
 mod write;
