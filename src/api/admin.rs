@@ -13,6 +13,38 @@ pub struct FenceSkipBody {
     pub reason: String,
 }
 
+/// Body of `POST /v1/admin/fence-retry`. At least one of `key`, `prefix` and `plugin` says which fences are meant.
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct FenceRetryBody {
+    /// The key whose failed fences run once more. 1 to 512 bytes, without control characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// The failed fences of all keys that begin with this prefix run once more. Not together with `key`. At most 512 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// Only the fences of this plugin. By default, those of all plugins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin: Option<String>,
+    /// Why. The audit log quotes it. 1 to 256 bytes.
+    pub reason: String,
+}
+
+/// Answer of `POST /v1/admin/fence-retry`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(utoipa::ToSchema))]
+pub struct RetriedFences {
+    /// The number of keys whose failed fences run once more. Events tell the outcome: `fenced` or `fence-failed`.
+    #[cfg_attr(feature = "server", schema(value_type = usize))]
+    pub retried: u64,
+    /// The number of further keys in the store with failed fences, which are too many for one call. Repeat the call once
+    /// the fences of this one are confirmed. 0 for a caller that may not read all keys.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(value_type = usize))]
+    pub more: u64,
+}
+
 /// Body of `POST /v1/admin/forget`.
 #[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(utoipa::ToSchema))]

@@ -6,6 +6,8 @@ use std::ops::RangeInclusive;
 
 /// The longest request id, in bytes.
 pub const MAX_REQUEST_ID_BYTES: usize = 64;
+/// The longest reason of an administrator's order, and of a release or transfer, in bytes.
+pub const MAX_REASON_BYTES: usize = 256;
 /// The highest token. Every JSON reader represents it exactly.
 pub const MAX_TOKEN: u64 = (1 << 53) - 1;
 /// The most leases in one batch.

@@ -60,8 +60,9 @@ pub use acquire_all::{AcquireAllBody, Mode, WantedKey};
 #[cfg(feature = "server")]
 pub use acquire_any::{AcquireAnyBody, AnyGrant, Count, Counts, Grants, GrantsOfOthers};
 pub use admin::{
-    AccessAction, AccessOrderBody, DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, PinBody,
-    PoolAction, PoolOrderBody, RevocationEntry, Revocations, RevokeBody, Revoked,
+    AccessAction, AccessOrderBody, DrainBody, Drained, FenceRetryBody, FenceSkipBody, ForgetBody,
+    Forgot, PinBody, PoolAction, PoolOrderBody, RetriedFences, RevocationEntry, Revocations,
+    RevokeBody, Revoked,
 };
 pub use assignment::{Assignment, Route, RouteState, RoutedMember};
 #[cfg(feature = "server")]

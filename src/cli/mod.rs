@@ -33,6 +33,7 @@ mod exit;
 mod expiry;
 mod fence_skip;
 mod figures;
+mod fence_retry;
 mod follower;
 mod forget;
 mod format;
@@ -152,6 +153,7 @@ enum Command {
     Forget(forget::ForgetArgs),
     Sessions(sessions::SessionsArgs),
     Pools(pools::PoolsArgs),
+    FenceRetry(fence_retry::FenceRetryArgs),
     Pool(pool::PoolArgs),
     Transfer(transfer::TransferArgs),
     Guard(Box<guard::GuardArgs>),
@@ -321,6 +323,7 @@ fn run(cli: Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, Failu
         Command::Pool(args) => block_on(args.run(&context()?)),
         Command::Transfer(args) => block_on(args.run(&context()?)),
         Command::Backup(args) => block_on(args.run(&output)),
+        Command::FenceRetry(args) => block_on(args.run(&context()?)),
         Command::Restore(args) => block_on(args.run(&output)),
         Command::Secret(args) => block_on(args.run(&output)),
         Command::Store(args) => block_on(args.run(&output)),

@@ -2,9 +2,10 @@
 
 use serde::Deserialize;
 
-use super::{Client, ClientError, Drained, Forgot, Pool, Revocations, call::Call};
+use super::{Client, ClientError, Drained, Forgot, Pool, RetriedFences, Revocations, call::Call};
 use crate::api::{
-    AccessOrderBody, DrainBody, FenceSkipBody, ForgetBody, PinBody, PoolOrderBody, RevokeBody,
+    AccessOrderBody, DrainBody, FenceRetryBody, FenceSkipBody, ForgetBody, PinBody, PoolOrderBody,
+    RevokeBody,
 };
 
 /// The answer to an order for a pool.
@@ -46,6 +47,14 @@ impl Client {
     ) -> Result<serde_json::Value, ClientError> {
         let (key, reason) = (key.to_owned(), reason.to_owned());
         self.post("admin/fence-skip", &FenceSkipBody { key, reason }).await
+    }
+
+    /// Runs fences that failed for good once more, without a wait for their outcome.
+    ///
+    /// # Errors
+    /// The server's refusal, or that it cannot be reached.
+    pub async fn retry_fences(&self, body: &FenceRetryBody) -> Result<RetriedFences, ClientError> {
+        self.post("admin/fence-retry", body).await
     }
 
     /// Forgets free keys that start with a prefix, up to the limit of one call.

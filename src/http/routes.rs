@@ -4,8 +4,8 @@ use actix_web::web;
 
 use super::{
     handlers::{
-        access, acquire, acquire_all, acquire_any, admin, assignment, events, heartbeats, leases,
-        pools, releases, service, sessions, status, stream,
+        access, acquire, acquire_all, acquire_any, admin, assignment, events, fences, heartbeats,
+        leases, pools, releases, service, sessions, status, stream,
     },
     pages,
 };
@@ -73,7 +73,8 @@ resources! {
     "/v1/admin/pin" post admin::pin;
     "/v1/admin/unpin" post admin::unpin;
     "/v1/admin/drain" post admin::drain;
-    "/v1/admin/fence-skip" post admin::fence_skip;
+    "/v1/admin/fence-skip" post fences::fence_skip;
+    "/v1/admin/fence-retry" post fences::fence_retry;
     "/v1/admin/forget" post admin::forget;
     "/v1/admin/pool" post pools::order;
     "/v1/admin/access" post access::order;

@@ -3,11 +3,13 @@
 use futures_util::{StreamExt, stream};
 
 use super::{
-    AdminError, Asked, CallError, Invalid, Manager, SessionView,
+    AdminError, Asked, CallError, Manager, SessionView,
+    checks::check_text,
     looks::{Looks, UNCOUNTED},
 };
 use crate::{
     actor,
+    api::limits::MAX_REASON_BYTES,
     clock::HashSet,
     lease::{
         Answer, Key, KeyState, MAX_KEY_BYTES, MAX_PIN_BYTES, Owner, Request, Revoke, Tenure, View,
@@ -15,8 +17,6 @@ use crate::{
     store::{Found, Pages},
 };
 
-/// The longest reason of an administrator's order, in bytes.
-pub(crate) const MAX_REASON_BYTES: usize = 256;
 /// How many keys are read at a time while an owner is drained or keys are forgotten.
 const PAGE: usize = 256;
 
@@ -58,22 +58,6 @@ impl Manager {
             Answer::Pinned(view) => Err(AdminError::Pinned(view)),
             other => Err(CallError::of("revoke", other).into()),
         }
-    }
-
-    /// Cancels the fences of a key that were not confirmed.
-    ///
-    /// # Errors
-    /// [`AdminError`].
-    pub async fn skip_fences(
-        &self,
-        key: &Key,
-        reason: &str,
-        actor: &str,
-        asked: impl Into<Asked>,
-    ) -> Result<View, AdminError> {
-        check_text("reason", reason, MAX_REASON_BYTES)?;
-        let make = || Request::FenceSkip(reason.into(), actor.into());
-        self.carry_out(key, asked.into(), make).await
     }
 
     /// Forgets free keys that begin with a prefix and sort after `after`, some thousands of them at most. Their records
@@ -183,7 +167,7 @@ impl Manager {
         self.carry_out(key, asked.into(), || Request::Unpin(by.into(), actor.into())).await
     }
 
-    async fn carry_out(
+    pub(super) async fn carry_out(
         &self,
         key: &Key,
         asked: Asked,
@@ -334,18 +318,4 @@ pub struct DrainedOwner {
     pub pinned: usize,
     /// How many sessions were asked to hand over all their leases.
     pub asked: usize,
-}
-
-/// Checks that an administrator's text is not empty, not longer than `limit`, and has no control characters.
-pub(crate) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), Invalid> {
-    let detail = if text.is_empty() {
-        "must not be empty".to_owned()
-    } else if text.len() > limit {
-        format!("is {} bytes long; at most {limit} are allowed", text.len())
-    } else if text.chars().any(char::is_control) {
-        "holds a control character".to_owned()
-    } else {
-        return Ok(());
-    };
-    Err(Invalid { field, detail })
 }

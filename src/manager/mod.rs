@@ -21,6 +21,7 @@ mod count;
 pub(crate) mod engine;
 mod error;
 mod events;
+mod fences;
 mod follow;
 mod holder;
 mod inspect;
@@ -56,15 +57,13 @@ pub use crate::actor::{
     UnplacedKeys, claim_this_thread, seal_versions,
 };
 pub use acquire::AcquireOne;
-pub(crate) use admin::MAX_REASON_BYTES;
-#[cfg(feature = "testing")]
-pub(crate) use admin::check_text;
 pub use admin::{DrainedOwner, ForgottenKeys};
 pub use all::{AcquireAll, MAX_TAKEN, NotAll, Take, Wanted};
 pub use any::{AcquireAny, Candidates, Count, MAX_CANDIDATES, Taken};
 pub use assignment::{Route, RouteState};
 pub use availability::Availability;
 pub use checks::MAX_VALUE_BYTES;
+pub(crate) use checks::check_text;
 #[cfg(feature = "testing")]
 pub(crate) use checks::check_value;
 pub(crate) use cloud_event::{CloudEvent, Setting, cloud_event, store_tag};
@@ -75,6 +74,7 @@ pub use cloud_event::{read_cursor, write_cursor};
 pub(crate) use count::CountedKeys;
 pub use engine::{StartError, Tenure};
 pub use error::{AcquireError, AdminError, CallError, HolderError, Home, Invalid, SessionError};
+pub use fences::RetriedFences;
 pub use follow::{Follower, Notice};
 pub use holder::Alive;
 pub use inspect::{Filter, Listing};

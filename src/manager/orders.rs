@@ -11,11 +11,12 @@ use std::{sync::Arc, time::Duration};
 use futures_util::future::join_all;
 
 use super::{
-    AdminError, Asked, CallError, HolderError, Invalid, MAX_REASON_BYTES, MAX_VALUE_BYTES, Manager,
-    admin::check_text, error::AcquireError, outages::Outages,
+    AdminError, Asked, CallError, HolderError, Invalid, MAX_VALUE_BYTES, Manager,
+    checks::check_text, error::AcquireError, outages::Outages,
 };
 use crate::{
     actor::WarmSteps,
+    api::limits::MAX_REASON_BYTES,
     lease::{Acquire, Key, Moment, Owner, PoolControls, PoolOrder, Release, Said, Token},
 };
 

@@ -42,6 +42,15 @@ pub(crate) struct FailedFence {
     pub reason: Option<Box<str>>,
 }
 
+/// A key that was counted or heard of with a fence that failed for good.
+pub(super) struct FailedAt {
+    pub(super) key: Key,
+    /// When the latest tenure ended, in milliseconds since 1970, if that was counted.
+    ended_at_ms: Option<u64>,
+    /// What this node heard of the failure.
+    failure: Option<FenceFailure>,
+}
+
 /// The keys with fences that failed for good.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FailedFences {
@@ -138,24 +147,16 @@ impl Manager {
         reads: impl Fn(&str) -> bool,
         most: usize,
     ) -> FailedFences {
-        let mut heard: HashMap<_, _> =
-            self.coordinator.recent.fence_failures().into_iter().collect();
-        let mut candidates: Vec<(Key, Option<u64>, Option<FenceFailure>)> = Vec::new();
-        for (key, ended_at_ms) in counted.into_iter().flat_map(|keys| &keys.census.failed) {
-            let failure = heard.remove(key);
-            candidates.push((key.clone(), *ended_at_ms, failure));
-        }
-        candidates.extend(heard.into_iter().map(|(key, failure)| (key, None, Some(failure))));
-        candidates.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        let mut candidates = self.keys_with_failed_fences(counted);
         candidates.truncate(LOOKED_AT);
-        let look = candidates.iter().map(|(key, ..)| self.view(key));
+        let look = candidates.iter().map(|failed| self.view(&failed.key));
         let views: Vec<_> = stream::iter(look).buffered(VIEWS_AT_ONCE).collect().await;
         let now_ms = self.wall_ms();
         let mut found = FailedFences {
             more: counted.map_or(0, |keys| keys.census.more_failed),
             ..FailedFences::default()
         };
-        for ((key, ended_at_ms, failure), view) in candidates.into_iter().zip(views) {
+        for (FailedAt { key, ended_at_ms, failure }, view) in candidates.into_iter().zip(views) {
             let view = view.ok();
             if view.as_ref().is_some_and(|view| !view.fence_failed) {
                 if let Some(failure) = failure
@@ -176,6 +177,25 @@ impl Manager {
                 found.listed.push(FailedFence { key, pool, view, at_ms, reason });
             }
         }
+        found
+    }
+
+    /// The keys that were counted or heard of with fences that failed for good, in their order. Some may be settled by now.
+    pub(super) fn keys_with_failed_fences(&self, counted: Option<&CountedKeys>) -> Vec<FailedAt> {
+        let mut heard: HashMap<_, _> =
+            self.coordinator.recent.fence_failures().into_iter().collect();
+        let mut found = Vec::new();
+        for (key, ended_at_ms) in counted.into_iter().flat_map(|keys| &keys.census.failed) {
+            let failure = heard.remove(key);
+            found.push(FailedAt { key: key.clone(), ended_at_ms: *ended_at_ms, failure });
+        }
+        let heard = heard.into_iter();
+        found.extend(heard.map(|(key, failure)| FailedAt {
+            key,
+            ended_at_ms: None,
+            failure: Some(failure),
+        }));
+        found.sort_unstable_by(|a, b| a.key.cmp(&b.key));
         found
     }
 

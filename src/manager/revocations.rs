@@ -9,12 +9,13 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    AdminError, Asked, CallError, Invalid, MAX_REASON_BYTES, MAX_VALUE_BYTES, Manager,
-    admin::check_text, revocation_list::ListTrouble,
+    AdminError, Asked, CallError, Invalid, MAX_VALUE_BYTES, Manager, checks::check_text,
+    revocation_list::ListTrouble,
 };
 use crate::{
     access::{Access, AccessOrder, Current, Doors, NotCarriedOut, Revocation, Revoked, Target},
     actor::supervise,
+    api::limits::MAX_REASON_BYTES,
     lease::Key,
 };
 

@@ -135,6 +135,11 @@ impl Plugins {
         }
     }
 
+    /// Whether a plugin has this name.
+    pub fn knows(&self, plugin: &str) -> bool {
+        self.0.slots.read().unwrap_or_else(PoisonError::into_inner).contains_key(plugin)
+    }
+
     /// Publishes a fence order on the plugin's topic. The outcome is reported within the budget, which includes all
     /// tries and pauses and counts from the moment at which the order has a place. If no plugin has the name, reports
     /// [`FenceOutcome::Interrupted`]: the node that ended the tenure knew the plugin, and this one may after its next

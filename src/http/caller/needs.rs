@@ -54,7 +54,11 @@ pub fn need(method: &Method, path: &str) -> Need {
         }
         "/v1/admin/revoke" => ADMIN_OR_BREAK,
         "/v1/admin/fence-skip" => BREAK,
-        "/v1/admin/pin" | "/v1/admin/unpin" | "/v1/admin/drain" | "/v1/admin/forget"
+        "/v1/admin/pin"
+        | "/v1/admin/unpin"
+        | "/v1/admin/drain"
+        | "/v1/admin/forget"
+        | "/v1/admin/fence-retry"
         | "/v1/admin/pool" => ADMIN,
         "/v1/admin/access" | "/v1/revocations" => ACCESS,
         "/v1/info" | "/v1/nodes" | "/v1/status" | "/v1/status/series" | "/metrics"

@@ -179,12 +179,13 @@ fn masked(path: &str) -> String {
 
 /// What a call does.
 fn verb(method: &Method, path: &str) -> &'static str {
-    const LAST: [&str; 26] = [
+    const LAST: [&str; 27] = [
         "revoke",
         "pin",
         "unpin",
         "drain",
         "fence-skip",
+        "fence-retry",
         "forget",
         "heartbeat",
         "heartbeats",
@@ -242,7 +243,7 @@ mod tests {
     #[test]
     fn orders_and_reads_of_everything_have_a_line() {
         let of = |method: &str, path: &str| event(&method.parse().expect("a method"), path);
-        for verb in ["revoke", "pin", "unpin", "drain", "fence-skip", "forget"] {
+        for verb in ["revoke", "pin", "unpin", "drain", "fence-skip", "fence-retry", "forget"] {
             let path = format!("/v1/admin/{verb}");
             assert_eq!(of("POST", &path), Some(AuditEvent::Change));
             assert_eq!(super::verb(&Method::POST, &path), verb);

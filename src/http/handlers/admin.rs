@@ -9,8 +9,7 @@ use actix_web::{
 use crate::{
     access::Verb,
     api::{
-        DrainBody, Drained, FenceSkipBody, ForgetBody, Forgot, Lease, LeaseAnswer, PinBody,
-        RevokeBody, Revoked,
+        DrainBody, Drained, ForgetBody, Forgot, Lease, LeaseAnswer, PinBody, RevokeBody, Revoked,
     },
     http::{
         answer::{Problem, json},
@@ -42,7 +41,7 @@ pub(super) fn actor(request: &HttpRequest) -> String {
 }
 
 /// Why an order for a key is not carried out.
-fn refused(request: &HttpRequest, app: &App, key: &Key, error: &AdminError) -> Problem {
+pub(super) fn refused(request: &HttpRequest, app: &App, key: &Key, error: &AdminError) -> Problem {
     Caller::of(request).told(key.as_str(), Problem::admin(error, app, Some(key)))
 }
 
@@ -78,35 +77,6 @@ pub async fn revoke(
         let ends_in_ms = app.manager.revoke(&key, order, asked).await;
         let ends_in_ms = ends_in_ms.map_err(|error| refused(&request, &app, &key, &error))?;
         Ok(json(&request, StatusCode::OK, &Revoked { revoked: true, ends_in_ms }))
-    })
-    .await
-}
-
-/// Skip the unconfirmed fences of a key.
-#[utoipa::path(post, path = "/v1/admin/fence-skip", tag = "admin", request_body = FenceSkipBody, responses(
-    (status = 200, description = "The fences are skipped, and the key no longer waits for them", body = LeaseAnswer),
-    (status = 400, description = "A field is not valid", body = Problem),
-    (status = 409, description = "`not-fencing`", body = Problem),
-    (status = 413, description = "`body-too-large`", body = Problem),
-    (status = 429, description = "`busy`", body = Problem),
-    (status = 503, description = "`audit-unavailable`, `store-unavailable`, `home-unreachable`, `node-lapsed`, `key-resting` or `record-quarantined`", body = Problem),
-    (status = 507, description = "`store-full`", body = Problem),
-))]
-pub async fn fence_skip(
-    request: HttpRequest,
-    app: web::Data<App>,
-    body: Body<FenceSkipBody>,
-) -> HttpResponse {
-    let Body(body, bytes) = &body;
-    act_at_home(&request, &app, bytes, async |asked| {
-        let key = key(&body.key)?;
-        Caller::of(&request).may(Verb::Break, key.as_str())?;
-        app.door.intends(&request).await?;
-        let view = app.manager.skip_fences(&key, &body.reason, &actor(&request), asked).await;
-        let view = view.map_err(|error| refused(&request, &app, &key, &error))?;
-        let lease = Caller::of(&request).shown(Lease::of(&app, &key, &view));
-        let answer = LeaseAnswer { lease };
-        Ok(json(&request, StatusCode::OK, &answer))
     })
     .await
 }

@@ -9,6 +9,7 @@ pub mod assignment;
 pub mod batch;
 mod call;
 pub mod events;
+pub mod fences;
 pub mod heartbeats;
 pub mod leases;
 mod place;

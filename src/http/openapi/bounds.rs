@@ -14,15 +14,15 @@ use crate::{
     access::{MAX_CERTIFICATE_BYTES, MAX_NAME_BYTES},
     api::limits::{
         CHECK_FAIL_AFTER, CHECK_INTERVAL_MS, CHECK_TIMEOUT_MS, MAX_BATCH, MAX_CAPACITY,
-        MAX_CHECK_ADDRESS_BYTES, MAX_CHECK_URL_BYTES, MAX_MIN_HOLD_MS, MAX_REQUEST_ID_BYTES,
-        MAX_TOKEN, MAX_WEIGHT, ORDER_MS,
+        MAX_CHECK_ADDRESS_BYTES, MAX_CHECK_URL_BYTES, MAX_MIN_HOLD_MS, MAX_REASON_BYTES,
+        MAX_REQUEST_ID_BYTES, MAX_TOKEN, MAX_WEIGHT, ORDER_MS,
     },
     http::request::MAX_PREPARED,
     lease::{
         HIDDEN, MAX_ADDRESS_BYTES, MAX_CHECKS, MAX_KEY_BYTES, MAX_LOCK_DELAY_MS, MAX_OWNER_BYTES,
         MAX_PERMITS, MAX_PIN_BYTES, MAX_VERSION_BYTES,
     },
-    manager::{MAX_CANDIDATES, MAX_PROGRESS_BYTES, MAX_REASON_BYTES, MAX_TAKEN, MAX_VALUE_BYTES},
+    manager::{MAX_CANDIDATES, MAX_PROGRESS_BYTES, MAX_TAKEN, MAX_VALUE_BYTES},
 };
 
 /// What a field may hold.
@@ -51,7 +51,7 @@ const LEASE_ID: &str = "^[0-9a-fA-F]{32}$";
 const SESSION_ID: &str = "^[0-9a-f]{32}[0-9a-fA-F]{32}$";
 
 /// Each bound of a field, and the schemas that have it.
-const BOUNDS: [(&str, Bound, &[&str]); 44] = [
+const BOUNDS: [(&str, Bound, &[&str]); 46] = [
     ("address", Bound::ShortForm(MAX_CHECK_ADDRESS_BYTES, ":[0-9]+$"), &["CheckSpec"]),
     ("after", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("by", Bound::Name(MAX_PIN_BYTES), &["PinBody"]),
@@ -63,6 +63,7 @@ const BOUNDS: [(&str, Bound, &[&str]); 44] = [
     ("key", Bound::New(1..=MAX_KEY_BYTES), &["AcquireBody", "WantedKey"]),
     ("key", Bound::Name(MAX_KEY_BYTES), &["CheckBody", "TransferBody"]),
     ("key", Bound::Name(MAX_KEY_BYTES), &["FenceSkipBody", "PinBody", "RevokeBody"]),
+    ("key", Bound::Name(MAX_KEY_BYTES), &["FenceRetryBody"]),
     ("key", Bound::Bytes(1..=MAX_KEY_BYTES), &["HeartbeatBody", "ReleaseBody"]),
     ("keys", Bound::Items(1..=MAX_CANDIDATES), &["AcquireAnyBody"]),
     ("keys", Bound::Items(1..=MAX_TAKEN), &["AcquireAllBody"]),
@@ -75,12 +76,13 @@ const BOUNDS: [(&str, Bound, &[&str]); 44] = [
     ("owner", Bound::New(1..=MAX_OWNER_BYTES), &["AcquireAnyBody", "SessionBody"]),
     ("owner", Bound::Name(MAX_OWNER_BYTES), &["DrainBody"]),
     ("load_limit", Bound::Number(0..=1_000_000_000), &["BeatBody"]),
-    ("prefix", Bound::Bytes(0..=MAX_KEY_BYTES), &["AcquireAnyBody"]),
+    ("prefix", Bound::Bytes(0..=MAX_KEY_BYTES), &["AcquireAnyBody", "FenceRetryBody"]),
     ("prefix", Bound::Name(MAX_KEY_BYTES), &["ForgetBody"]),
     ("prepared", Bound::Items(0..=MAX_PREPARED), &["BeatBody"]),
     ("progress", Bound::Bytes(0..=MAX_PROGRESS_BYTES), &["BeatBody"]),
     ("reason", Bound::Name(MAX_REASON_BYTES), &["FenceSkipBody", "ForgetBody", "RevokeBody"]),
-    ("reason", Bound::Name(MAX_REASON_BYTES), &["AccessOrderBody"]),
+    ("reason", Bound::Name(MAX_REASON_BYTES), &["AccessOrderBody", "ReleaseBody", "TransferBody"]),
+    ("reason", Bound::Name(MAX_REASON_BYTES), &["FenceRetryBody"]),
     ("principal", Bound::Name(MAX_NAME_BYTES), &["AccessOrderBody"]),
     ("token", Bound::Form("^sha256:[0-9a-fA-F]{64}$"), &["AccessOrderBody"]),
     ("certificate", Bound::New(1..=MAX_CERTIFICATE_BYTES), &["AccessOrderBody"]),

@@ -11,8 +11,8 @@ use utoipa::OpenApi;
 
 use self::{bounds::Bounds, examples::Examples, links::Links, problems::Problems};
 use super::handlers::{
-    access, acquire, acquire_all, acquire_any, admin, assignment, events, heartbeats, leases,
-    pools, releases, service, sessions, status, stream,
+    access, acquire, acquire_all, acquire_any, admin, assignment, events, fences, heartbeats,
+    leases, pools, releases, service, sessions, status, stream,
 };
 
 #[derive(OpenApi)]
@@ -38,7 +38,7 @@ use super::handlers::{
         acquire::acquire, acquire_all::acquire_all, acquire_any::acquire_any, heartbeats::heartbeat, heartbeats::heartbeats,
         releases::release, releases::releases, releases::transfer, leases::check, leases::get,
         leases::list, leases::history, events::events, stream::stream, admin::revoke, admin::pin, admin::unpin, admin::drain, pools::order, access::order, access::list,
-        admin::fence_skip, admin::forget, sessions::open, sessions::list, sessions::get, sessions::close,
+        fences::fence_skip, fences::fence_retry, admin::forget, sessions::open, sessions::list, sessions::get, sessions::close,
         sessions::heartbeat, pools::list, pools::get, pools::plan, assignment::get, assignment::changes, sessions::drain,
         status::status, status::series, status::top,
         service::livez, service::readyz, service::metrics, service::info, service::nodes,

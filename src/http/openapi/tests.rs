@@ -104,6 +104,7 @@ fn every_operation_is_shed_or_served_under_too_much_load() {
         "POST /v1/admin/unpin",
         "POST /v1/admin/drain",
         "POST /v1/admin/fence-skip",
+        "POST /v1/admin/fence-retry",
         "POST /v1/admin/forget",
         "POST /v1/admin/pool",
         "POST /v1/admin/access",

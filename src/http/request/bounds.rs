@@ -3,8 +3,8 @@
 use super::body::{BATCH_BODY_BYTES, Bounded};
 use crate::api::{
     AccessOrderBody, AcquireAllBody, AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody,
-    DrainBody, FenceSkipBody, ForgetBody, HeartbeatBody, PinBody, PoolOrderBody, ReleaseBody,
-    RevokeBody, SessionBody, SessionDrainBody, TransferBody,
+    DrainBody, FenceRetryBody, FenceSkipBody, ForgetBody, HeartbeatBody, PinBody, PoolOrderBody,
+    ReleaseBody, RevokeBody, SessionBody, SessionDrainBody, TransferBody,
 };
 use crate::telemetry::audit::{Ordered, Subject};
 
@@ -57,6 +57,19 @@ fn ordered(body: &PoolOrderBody) -> String {
     let named = named.map(|named| format!(" {named}")).unwrap_or_default();
     let lasts = body.for_ms.map(|for_ms| format!(" for {for_ms} ms")).unwrap_or_default();
     format!("{}{named}{lasts}", body.action.as_str())
+}
+
+/// The key or the prefix is the subject, and the order names the plugin.
+impl Bounded for FenceRetryBody {
+    fn subject(&self) -> Option<Subject> {
+        let key = self.key.clone().map(Subject::Key);
+        key.or_else(|| self.prefix.clone().map(Subject::Prefix))
+    }
+
+    fn ordered(&self) -> Ordered {
+        let action = self.plugin.as_ref().map(|plugin| format!("retry the fences of {plugin}"));
+        Ordered { reason: Some(self.reason.clone()), action }
+    }
 }
 
 /// The audit log says what is revoked in the words of the order.

@@ -77,6 +77,7 @@ operations! {
     "pin" POST "/v1/admin/pin";
     "unpin" POST "/v1/admin/unpin";
     "fence_skip" POST "/v1/admin/fence-skip";
+    "fence_retry" POST "/v1/admin/fence-retry";
     "forget_keys" POST "/v1/admin/forget";
     "drain_owner" POST "/v1/admin/drain";
     "order_pool" POST "/v1/admin/pool";

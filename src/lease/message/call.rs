@@ -39,6 +39,8 @@ pub enum Request {
     Pin(Box<str>, Box<str>),
     /// An administrator skips the fences that are not confirmed: the reason, and the administrator.
     FenceSkip(Box<str>, Box<str>),
+    /// Runs the fences that failed for good once more: those of this plugin, or of every plugin.
+    FenceRetry(Option<Box<str>>),
     /// Asks the holder to hand the lease over; asks a session to hand over everything it keeps.
     AskHandover(Box<AskHandover>),
     /// Writes the tombstone of a session that has no record.

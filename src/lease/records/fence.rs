@@ -44,8 +44,8 @@ impl Fence {
 
     /// The plugin failed for good, and the key waits for an administrator.
     pub(in crate::lease) fn failed_at(&mut self, plugin: &str) {
-        let failed = self.failed.iter().cloned().chain([Box::from(plugin)]);
-        self.failed = failed.collect();
+        let others = self.failed.iter().filter(|failed| &***failed != plugin).cloned();
+        self.failed = others.chain([Box::from(plugin)]).collect();
     }
 }
 

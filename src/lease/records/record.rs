@@ -254,6 +254,13 @@ impl Record {
         self.fences_and_delay.as_ref().map_or(&[], |fences_and_delay| &fences_and_delay.fences)
     }
 
+    /// Whether the plugin's fence of the tenure with this token failed for good.
+    #[must_use]
+    pub fn has_failed(&self, token: Token, plugin: &str) -> bool {
+        let failed = |fence: &Fence| fence.failed.iter().any(|failed| **failed == *plugin);
+        self.fences().iter().any(|fence| fence.token == token && failed(fence))
+    }
+
     /// The least time for which the record's state lasts, in milliseconds from `written`, without the promises of its
     /// home node.
     #[must_use]

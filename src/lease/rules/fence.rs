@@ -62,6 +62,12 @@ impl Rules {
         on_failure == OnFenceFailure::Block && !self.breaks(Mutant::FailedFenceOpens)
     }
 
+    /// R8: a fence that failed for good runs again only where an administrator, or a reload of the settings, says so.
+    #[must_use]
+    pub fn a_fence_runs(failed: bool, retried: bool) -> bool {
+        !failed || retried
+    }
+
     /// R8: the key's home node, whichever it is by then, runs again what is not confirmed durably.
     #[must_use]
     pub fn an_unconfirmed_fence_runs_again(self) -> bool {

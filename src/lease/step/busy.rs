@@ -26,6 +26,8 @@ pub(super) struct Busy<C> {
     pub(super) stale: u64,
     /// The fences that plugins are running: the tenure's token, and the plugin.
     pub(super) running: Vec<(Token, Box<str>)>,
+    /// The fences among those that failed for good which an administrator wants to run once more.
+    pub(super) retried: Vec<(Token, Box<str>)>,
     /// The fences that plugins have run and that are not written yet.
     pub(super) reports: VecDeque<FenceReport>,
     /// The end of the session that keeps the tenure.
@@ -45,6 +47,7 @@ impl<C> Default for Busy<C> {
             crossed: false,
             stale: 0,
             running: Vec::new(),
+            retried: Vec::new(),
             reports: VecDeque::new(),
             over: None,
         }

@@ -106,6 +106,7 @@ impl<C: Caller> Lease<C> {
             Request::Revoke(_) => self.revoke(call, env, out),
             Request::Pin(..) | Request::Unpin(..) => self.pin(call, env, out),
             Request::FenceSkip(..) => self.skip_fences(call, env, out),
+            Request::FenceRetry(_) => self.retry_fences(call, env, out),
             Request::AskHandover(_) => self.ask_handover(call, env, out),
             Request::Forget(..) => self.forget(call, env, out),
             Request::WriteTombstone => self.write_missing_tombstone(call, env, out),
@@ -130,9 +131,15 @@ impl<C: Caller> Lease<C> {
                 busy.looked = Moment::ZERO;
                 let session_ref = self.record.session_ref().map(|session_ref| session_ref.session);
                 busy.over.take_if(|over| Some(over.session) != session_ref);
+                if self.home == Home::Living {
+                    busy.retried.clear();
+                }
+                let record = &self.record;
+                busy.retried.retain(|(token, plugin)| record.has_failed(*token, plugin));
                 if busy.waiters.len() == 0
                     && busy.retry_at == Moment::ZERO
                     && busy.running.is_empty()
+                    && busy.retried.is_empty()
                     && busy.over.is_none()
                 {
                     self.busy = None;

@@ -15,6 +15,7 @@ use crate::lease::{
     message::{
         Alarm, Answer, Call, Caller, Effect, Effects, FenceReport, FenceResult, FenceRun, Request,
     },
+    primitives::Token,
     records::{Change, ChangeKind, Fence, KeyState, Record},
     rules::Rules,
 };
@@ -22,6 +23,26 @@ use crate::lease::{
 impl<C: Caller> Lease<C> {
     fn is_due(&self, fence: &Fence) -> bool {
         Rules::a_fence_is_due(fence, self.token)
+    }
+
+    /// Whether a fence failed for good, and an administrator wants it to run once more.
+    fn is_retried(&self, token: Token, plugin: &str) -> bool {
+        let is_it = |(of, name): &(Token, Box<str>)| *of == token && **name == *plugin;
+        self.busy.as_ref().is_some_and(|busy| busy.retried.iter().any(is_it))
+    }
+
+    /// The fences that failed for good, of one plugin or of all.
+    fn failed_fences<'a>(
+        &'a self,
+        plugin: Option<&'a str>,
+    ) -> impl Iterator<Item = (Token, &'a str)> {
+        let failed = |fence: &'a Fence| fence.failed.iter().map(|name| (fence.token, &**name));
+        let named = move |(_, name): &(Token, &str)| plugin.is_none_or(|plugin| plugin == *name);
+        self.record.fences().iter().flat_map(failed).filter(named)
+    }
+
+    pub(super) fn has_failed_fence(&self, plugin: Option<&str>) -> bool {
+        self.failed_fences(plugin).next().is_some()
     }
 
     /// Whether this lease has fences that are due.
@@ -55,7 +76,11 @@ impl<C: Caller> Lease<C> {
             if !self.is_due(fence) {
                 continue;
             }
-            for plugin in fence.pending.iter().filter(|plugin| !fence.failed.contains(plugin)) {
+            for plugin in &fence.pending {
+                let retried = self.is_retried(fence.token, plugin);
+                if !Rules::a_fence_runs(fence.failed.contains(plugin), retried) {
+                    continue;
+                }
                 let running = &mut self.busy().running;
                 if running.iter().any(|(token, name)| *token == fence.token && name == plugin) {
                     continue;
@@ -117,6 +142,9 @@ impl<C: Caller> Lease<C> {
             self.busy().retry_at = env.now + RETRY;
             return;
         }
+        self.busy()
+            .retried
+            .retain(|(token, plugin)| *token != report.token || *plugin != report.plugin);
         let mut record = self.successor(env);
         let failure = report.failure();
         if let Some(why) = &failure {
@@ -129,8 +157,9 @@ impl<C: Caller> Lease<C> {
     /// The pending fence that a report is about.
     fn awaiting(&self, report: &FenceReport) -> Option<usize> {
         let named = |fence: &Fence| {
-            let again =
-                fence.failed.contains(&report.plugin) && report.outcome != FenceResult::Confirmed;
+            let again = fence.failed.contains(&report.plugin)
+                && report.outcome != FenceResult::Confirmed
+                && !self.is_retried(report.token, &report.plugin);
             fence.token == report.token && fence.pending.contains(&report.plugin) && !again
         };
         self.record.fences().iter().position(named)
@@ -178,6 +207,27 @@ impl<C: Caller> Lease<C> {
         })
     }
 
+    /// An administrator has the fences that failed for good run once more. The record keeps the failure until a plugin
+    /// confirms, so the order ends with the actor that received it.
+    pub(super) fn retry_fences(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
+        let Request::FenceRetry(plugin) = &call.request else { return };
+        let wanted: Vec<(Token, Box<str>)> = self
+            .failed_fences(plugin.as_deref())
+            .map(|(token, plugin)| (token, plugin.into()))
+            .collect();
+        let answer = if wanted.is_empty() {
+            Answer::NotFencing(Box::new(self.view(env.now)))
+        } else if !env.context.may_promise(env.now) {
+            Answer::Lapsed
+        } else {
+            let new = wanted.into_iter().filter(|(token, plugin)| !self.is_retried(*token, plugin));
+            let new: Vec<_> = new.collect();
+            self.busy().retried.extend(new);
+            Answer::Done(Box::new(self.view(env.now)))
+        };
+        out.push(Effect::Reply(call.caller, answer));
+    }
+
     /// An administrator skips the fences that were not confirmed.
     pub(super) fn skip_fences(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::FenceSkip(reason, actor) = &call.request else { return };
@@ -210,6 +260,7 @@ impl<C: Caller> Lease<C> {
             actor: Some(actor.clone()),
             session: first.session,
         };
+        self.busy().retried.clear();
         self.open_up(record, vec![change], Some(call), env, out);
     }
 

@@ -148,7 +148,7 @@ impl<C: Caller> Lease<C> {
                 Rules::consent_belongs_home(self.holds(transfer.lease_id, env), consent_alone)
             }
             Request::Revoke(_) | Request::Pin(..) | Request::Unpin(..) => true,
-            Request::FenceSkip(..) | Request::AskHandover(_) => true,
+            Request::FenceSkip(..) | Request::FenceRetry(_) | Request::AskHandover(_) => true,
             Request::Forget(..) | Request::WriteTombstone | Request::View => false,
         }
     }

@@ -32,6 +32,7 @@ impl<C: Caller> Lease<C> {
             Request::Revoke(_) => self.record.state == KeyState::Free,
             Request::AskHandover(_) => self.record.tenure.is_none(),
             Request::FenceSkip(..) => self.record.fences().is_empty(),
+            Request::FenceRetry(plugin) => !self.has_failed_fence(plugin.as_deref()),
             Request::Pin(by, _) => self.record.pins.contains(by) || self.pins_wait(),
             Request::Unpin(by, _) => !self.record.pins.contains(by) || self.pins_wait(),
             Request::Forget(..) => self.record.state != KeyState::Free,

@@ -91,7 +91,7 @@ impl Engine {
         Ok(Self { manager, metrics, store, notifiers, remembering, patience })
     }
 
-    /// Puts other policies into effect, and the plugins that they name.
+    /// Puts other policies into effect, and the plugins that they name. Fences that failed for good run once more.
     ///
     /// # Errors
     /// A plugin cannot be made. Then nothing changes.
@@ -101,6 +101,7 @@ impl Engine {
         coordinator.set_subscriptions(subscriptions(settings));
         self.notifiers.follow();
         coordinator.set_policies(Arc::new(settings.lease_policies()));
+        actix::spawn(self.manager.clone().retry_after_reload());
         Ok(())
     }
 

@@ -6,18 +6,19 @@ use super::{
     answer::Problem,
     caller::Caller,
     events::Filter,
-    handlers::{acquire, acquire_any, batch, heartbeats, leases, releases},
+    handlers::{acquire, acquire_any, batch, fences::check_retry, heartbeats, leases, releases},
     request::{key, owner, parse, parse_optional, parse_query, read_spec},
 };
 use crate::{
     actor::{Limits, Reach},
     api::{
         AcquireAnyBody, AcquireBody, BatchBody, BeatBody, CheckBody, DrainBody, EventsQuery,
-        FenceSkipBody, HeartbeatBody, LeaseQuery, ListQuery, PinBody, ReleaseBody, RevokeBody,
-        SessionBody, SessionDrainBody, SessionsQuery, TransferBody,
+        FenceRetryBody, FenceSkipBody, HeartbeatBody, LeaseQuery, ListQuery, PinBody, ReleaseBody,
+        RevokeBody, SessionBody, SessionDrainBody, SessionsQuery, TransferBody,
+        limits::MAX_REASON_BYTES,
     },
     lease::MAX_PIN_BYTES,
-    manager::{Invalid, MAX_REASON_BYTES, check_progress, check_text, check_value},
+    manager::{Invalid, check_progress, check_text, check_value},
     settings::CheckTargets,
 };
 
@@ -60,7 +61,7 @@ fn body<T: DeserializeOwned>(bytes: &[u8], judge: fn(&T) -> Result<(), Problem>)
 }
 
 /// Every door that takes a body.
-pub const BODIES: [Door; 16] = [
+pub const BODIES: [Door; 17] = [
     Door {
         path: "/v1/acquire",
         read: |bytes| {
@@ -144,6 +145,10 @@ pub const BODIES: [Door; 16] = [
     Door {
         path: "/v1/admin/fence-skip",
         read: |bytes| body::<FenceSkipBody>(bytes, |body| reasoned(&body.key, &body.reason)),
+    },
+    Door {
+        path: "/v1/admin/fence-retry",
+        read: |bytes| body::<FenceRetryBody>(bytes, check_retry),
     },
 ];
 

@@ -77,6 +77,7 @@ pub fn rows() -> Vec<Row> {
         json!({ "keys": [{ "key": format!("{KEY}.all") }], "owner": "w", "session": SESSION });
     let session = json!({ "owner": "w", "ttl_ms": 600_000 });
     let reason = json!({ "key": KEY, "reason": "r" });
+    let retry = reason.clone();
     let pin = json!({ "key": KEY, "by": "b" });
     let forget = json!({ "prefix": KEY, "reason": "r" });
     let unrevoke = json!({ "action": "unrevoke", "principal": "nobody", "reason": "r" });
@@ -114,6 +115,7 @@ pub fn rows() -> Vec<Row> {
         post("/v1/admin/unpin", "admin", Key, Home, pin),
         // No fence is pending.
         post("/v1/admin/fence-skip", "break", Key, Home, reason).answers(409),
+        post("/v1/admin/fence-retry", "admin", Key, Home, retry),
         post("/v1/admin/forget", "admin", Key, Nowhere, forget),
         post("/v1/admin/pool", "admin", AllKeys, Nowhere, order),
         // Nothing of this name is revoked.

@@ -57,7 +57,7 @@ async fn three_failed_fences_among_five_thousand_leases_are_found_within_ten_sec
     assert!(told.out.starts_with("3 things need a person\n"), "{told:?}");
     for key in ["f/1", "f/2", "f/3"] {
         assert!(told.out.contains(&format!("CRITICAL  fence-failed  {key}  ")), "{told:?}");
-        assert!(told.out.contains(&format!("tenure fence-skip --reason WHY {key}\n")), "{told:?}");
+        assert!(told.out.contains(&format!("tenure fence-retry --reason WHY {key}\n")), "{told:?}");
     }
     assert!(told.out.contains("5000 held, 0 offered, 3 fencing"), "{told:?}");
     let document = user.at(&server, &["status", "-o", "json"]);

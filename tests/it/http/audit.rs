@@ -136,6 +136,7 @@ async fn orders_and_reads(server: &Server) {
         ("%70in", json!({ "key": "k", "by": "ops" })),
         ("unpin", json!({ "key": "k", "by": "ops" })),
         ("fence-skip", json!({ "key": "k", "reason": "r" })),
+        ("fence-retry", json!({ "key": "k", "reason": "r" })),
         ("revoke", json!({ "key": "k", "reason": "r", "immediately": true })),
         ("revoke", json!({ "key": "k" })),
         ("drain", json!({ "owner": "w" })),
@@ -168,7 +169,7 @@ async fn refusals_orders_and_reads_of_everything_are_recorded_and_nothing_secret
 
     refused_calls(&server, &beat).await;
     orders_and_reads(&server).await;
-    let lines = log.until(18).await;
+    let lines = log.until(19).await;
     let seen: Vec<_> = of(&lines, "refused")
         .iter()
         .map(|line| (line["status"].as_u64(), line["code"].as_str(), line["path"].as_str()))
@@ -193,6 +194,7 @@ async fn refusals_orders_and_reads_of_everything_are_recorded_and_nothing_secret
         ("pin", Some("k"), 200, None),
         ("unpin", Some("k"), 200, None),
         ("fence-skip", Some("k"), 409, Some("not-fencing")),
+        ("fence-retry", Some("k"), 200, None),
         ("revoke", Some("k"), 200, None),
         ("revoke", None, 400, Some("malformed-request")),
         ("drain", Some("w"), 200, None),
@@ -206,7 +208,10 @@ async fn refusals_orders_and_reads_of_everything_are_recorded_and_nothing_secret
     let orders: Vec<_> = of(&lines, "change").iter().map(|line| line["action"].as_str()).collect();
     assert_eq!(orders.last(), Some(&Some("cordon w for 60000 ms")));
     let reasons: Vec<_> = of(&lines, "change").iter().map(|line| line["reason"].as_str()).collect();
-    assert_eq!(reasons[2..], [Some("r"), Some("r"), None, None, Some("r"), Some("repair")]);
+    assert_eq!(
+        reasons[2..],
+        [Some("r"), Some("r"), Some("r"), None, None, Some("r"), Some("repair")]
+    );
     let seen: Vec<_> = of(&lines, "read").iter().map(|line| line["path"].as_str()).collect();
     let expected = ["/v1/leases", "/v1/sessions", "/v1/nodes", "/v1/pools", "/v1/events"];
     assert_eq!(seen, expected.map(Some));
@@ -217,7 +222,7 @@ async fn refusals_orders_and_reads_of_everything_are_recorded_and_nothing_secret
     let text = log.text();
     let lease_id = grant.proof()["lease_id"].as_str().expect("an id").to_owned();
     assert!(!text.contains(&lease_id) && !text.contains(&session), "{text}");
-    assert_eq!(log.is_sound()["lines"], 18);
+    assert_eq!(log.is_sound()["lines"], 19);
 }
 
 #[tokio::test]
@@ -355,6 +360,7 @@ fn orders() -> Vec<(&'static str, Value)> {
         ("pin", json!({ "key": "k", "by": "ops" })),
         ("unpin", json!({ "key": "k", "by": "ops" })),
         ("fence-skip", json!({ "key": "k", "reason": "r" })),
+        ("fence-retry", json!({ "key": "k", "reason": "r" })),
         ("revoke", json!({ "key": "k", "reason": "r", "immediately": true })),
         ("revoke", json!({ "key": "k", "reason": "r" })),
         ("drain", json!({ "owner": "w" })),

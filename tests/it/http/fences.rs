@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::support::harness::{Grant, Server, assert_no_hole, eventually, kinds, ms};
@@ -136,6 +137,64 @@ async fn a_fence_that_fails_blocks_until_an_administrator_skips_it() {
     assert!(events[3]["data"]["reason"].as_str().is_some_and(|why| why.contains("gate")));
     assert_eq!(events[4]["data"]["reason"], "the host is scrapped");
     assert_eq!(events[4]["data"]["actor"], "127.0.0.1");
+}
+
+#[tokio::test]
+async fn a_fence_that_failed_runs_once_more_when_it_is_ordered() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Server::configured(&settings(dir.path(), BEFORE));
+    let retry = async |body: Value| server.post("/v1/admin/fence-retry", &body).await;
+    let failures = async |key: &str| {
+        let events = server.events_of(key).await;
+        kinds(&events).iter().filter(|kind| **kind == "fence-failed").count()
+    };
+    retry(json!({ "reason": "r" })).await.bad_field("key");
+    retry(json!({ "key": "f/1", "prefix": "f/", "reason": "r" })).await.bad_field("prefix");
+    retry(json!({ "key": "f/1", "plugin": "none", "reason": "r" })).await.bad_field("plugin");
+    retry(json!({ "key": "f/1", "reason": "" })).await.bad_field("reason");
+    let unknown = retry(json!({ "key": "f/1", "reason": "r" })).await.ok();
+    assert_eq!(unknown, json!({ "retried": 0, "more": 0 }));
+
+    go(dir.path(), "fail");
+    for key in ["f/1", "f/2", "f/3"] {
+        server.acquire(key, "w", 300).await;
+    }
+    for key in ["f/1", "f/2", "f/3"] {
+        eventually("it failed", async || server.lease(key).await["fence_failed"] == true).await;
+    }
+    // What is not repaired fails again, and that is told.
+    let again = retry(json!({ "key": "f/1", "reason": "a try" })).await.ok();
+    assert_eq!(again["retried"], 1);
+    eventually("it failed again", async || failures("f/1").await == 2).await;
+    assert_eq!(server.lease("f/1").await["state"], "fencing");
+    assert_eq!(retry(json!({ "plugin": "note", "reason": "r" })).await.ok()["retried"], 0);
+
+    go(dir.path(), "ok");
+    let one = retry(json!({ "prefix": "f/2", "plugin": "gate", "reason": "repaired" })).await.ok();
+    assert_eq!(one["retried"], 1);
+    until_state(&server, "f/2", "free").await;
+    assert_eq!(server.lease("f/3").await["state"], "fencing");
+    assert_eq!(retry(json!({ "plugin": "gate", "reason": "repaired" })).await.ok()["retried"], 2);
+    for key in ["f/1", "f/3"] {
+        until_state(&server, key, "free").await;
+    }
+    let all = ["granted", "expired", "fencing", "fence-failed", "fence-failed", "fenced"];
+    let events = server.events_of("f/1").await;
+    assert_eq!(kinds(&events), all);
+    assert_no_hole(&events);
+}
+
+#[tokio::test]
+async fn a_reload_runs_failed_fences_once_more() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = Server::configured(&settings(dir.path(), BEFORE));
+    go(dir.path(), "fail");
+    server.acquire("f/1", "w", 300).await;
+    eventually("it failed", async || server.lease("f/1").await["fence_failed"] == true).await;
+    go(dir.path(), "ok");
+    server.signal(Signal::HUP);
+    until_state(&server, "f/1", "free").await;
+    assert_eq!(kinds(&server.events_of("f/1").await).last().expect("an event"), "fenced");
 }
 
 #[tokio::test]

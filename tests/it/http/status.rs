@@ -55,7 +55,7 @@ async fn three_keys_with_failed_fences_among_two_hundred_are_named_and_no_others
     assert!(entry["reason"].as_str().is_some_and(|why| why.contains("exit status 3")), "{entry}");
     assert!(entry["since"].is_string() && entry["for_ms"].is_u64(), "{entry}");
     let help = entry["help"].as_str().expect("what helps");
-    assert!(help.contains("tenure fence-skip") && help.ends_with("f/1"), "{help}");
+    assert!(help.contains("tenure fence-retry") && help.ends_with("f/1"), "{help}");
     eventually("they are counted", async || {
         let keys = status(&server).await["store"]["keys"].clone();
         keys["held"] == 197 && keys["fencing"] == 3 && keys["fences_failed"] == 3

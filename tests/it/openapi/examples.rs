@@ -16,7 +16,7 @@ use crate::support::{
 };
 
 /// All examples with an answer in JSON, in an order in which each finds what it needs: operation and name.
-const STORY: [&str; 49] = [
+const STORY: [&str; 50] = [
     "livez/alive",
     "readyz/ready",
     "info/embedded",
@@ -69,6 +69,7 @@ const STORY: [&str; 49] = [
     "list_revocations/none",
     "order_access/unrevoke",
     "revoke/at-once",
+    "fence_retry/none",
     "fence_skip/skip",
 ];
 

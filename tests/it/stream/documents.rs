@@ -290,6 +290,13 @@ async fn reads_and_refusals_are_the_same_by_both_doors() {
             json!({ "key": "in/held", "reason": "r" }),
         ),
         case(
+            "fence_retry",
+            "POST",
+            "/v1/admin/fence-retry",
+            none.clone(),
+            json!({ "key": "in/held", "reason": "r" }),
+        ),
+        case(
             "forget_keys",
             "POST",
             "/v1/admin/forget",

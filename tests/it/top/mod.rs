@@ -59,7 +59,7 @@ async fn three_failed_fences_are_visible_at_once_and_lead_to_their_history() {
     });
     assert!(found.await, "{:?}", top.lines());
     top.press("a");
-    top.has("tenure fence-skip").await;
+    top.has("tenure fence-retry").await;
     top.press("\r");
     top.shows("history of f/1").await;
     top.has("old").await;

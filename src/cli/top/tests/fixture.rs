@@ -79,9 +79,10 @@ fn status(failed: &[&str]) -> Status {
     let entry = |key: &&str| {
         json!({ "kind": "fence-failed", "severity": "critical", "scope": "store",
             "says": format!("the fence of \"{key}\" against \"worker-3\" failed (power: after 1 try: exit status 3): nobody is granted \
-                             the key until an administrator skips the fence"),
-            "help": format!("make sure that the former owner is shut out, then: tenure fence-skip --reason WHY {key}"),
+                             the key until the fence is confirmed, or an administrator skips it; the log of http://10.0.0.1:7373 has more"),
+            "help": format!("repair what failed, then: tenure fence-retry --reason WHY {key}"),
             "for_ms": 107_598, "key": key, "pool": "disks", "plugin": "power", "owner": "worker-3",
+            "node": "http://10.0.0.1:7373",
             "reason": "power: after 1 try: exit status 3" })
     };
     let mut attention: Vec<Value> = failed.iter().map(entry).collect();

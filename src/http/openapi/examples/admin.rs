@@ -6,7 +6,7 @@ use super::{
     call::Call,
     values::{free, held},
 };
-use crate::api::{Drained, Forgot, Lease, LeaseAnswer, Revocations, Revoked};
+use crate::api::{Drained, Forgot, Lease, LeaseAnswer, RetriedFences, Revocations, Revoked};
 
 const NIGHTLY: &str = "jobs/nightly";
 const TOKEN: u64 = 430;
@@ -74,6 +74,12 @@ fn rest() -> Vec<Call> {
             "Open a key whose fence cannot be confirmed",
             json!({ "key": NIGHTLY, "reason": "host 13 is off, I looked" }),
             LeaseAnswer { lease: opened },
+        ),
+        Call::with(
+            ["fence_retry", "none"],
+            "Run the failed fences of a plugin once more: none has failed",
+            json!({ "prefix": "jobs/", "reason": "the switch is repaired" }),
+            RetriedFences::default(),
         ),
         Call::with(
             ["forget_keys", "jobs"],

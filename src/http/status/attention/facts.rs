@@ -72,6 +72,12 @@ pub struct Facts {
 }
 
 impl Facts {
+    /// The address of a node, also of one that is gone.
+    pub(super) fn url_of(&self, incarnation: Nonce) -> Option<String> {
+        let node = self.nodes.iter().find(|node| node.record.incarnation == incarnation);
+        node.map(|node| node.record.url.to_string())
+    }
+
     /// Whether a node at this address is alive.
     pub fn lives(&self, url: &str) -> bool {
         self.nodes

@@ -35,18 +35,23 @@ pub fn attention(facts: &Facts) -> Vec<Attention> {
     found
 }
 
+/// The command that shows what the runbook says of an alert.
+fn runbook(alert: &str) -> String {
+    format!("tenure help runbook {alert}")
+}
+
 fn health(facts: &Facts) -> Vec<Attention> {
     let mut found = Vec::new();
     match &facts.health {
         Health::Ready => {}
         Health::Degraded(why) => {
             let says = format!("the store accepts no writes, so nothing is granted: {why}");
-            let help = Some("docs/runbook.md, under TenureStoreNotReady".to_owned());
+            let help = Some(runbook("TenureStoreNotReady"));
             found.push(Attention { help, ..of_node("store-not-ready", CRITICAL, says) });
         }
         Health::Frozen(why) => {
             let says = format!("the store went backwards, so nothing is granted: {why}");
-            let help = Some("docs/runbook.md, under TenureStoreFrozen".to_owned());
+            let help = Some(runbook("TenureStoreFrozen"));
             found.push(Attention { help, ..of_node("store-frozen", CRITICAL, says) });
         }
     }
@@ -121,7 +126,7 @@ fn interruptions(facts: &Facts) -> impl Iterator<Item = Attention> {
                 "other nodes found this node dead and adopted its leases; it continues as another incarnation".to_owned(),
             ),
         };
-        let help = Some(format!("docs/runbook.md, under {alert}"));
+        let help = Some(runbook(alert));
         let entry = Attention { help, count: Some(one.count), ..of_node(kind, WARNING, says) };
         facts.since(one.at, entry)
     })
@@ -137,7 +142,7 @@ fn late(facts: &Facts) -> Option<Attention> {
          successors waited",
         millis(lateness.p99)
     );
-    let help = Some("docs/runbook.md, under TenureExpiryLate".to_owned());
+    let help = Some(runbook("TenureExpiryLate"));
     Some(Attention { help, count: Some(lateness.count), ..of_node("expiry-late", WARNING, says) })
 }
 
@@ -162,7 +167,7 @@ fn audit(facts: &Facts) -> Option<Attention> {
     let lines = usize::try_from(lost.count).unwrap_or(usize::MAX);
     let lines = count(lines, "line", "lines");
     let says = format!("the audit log of this node has lost {lines} since the node began");
-    let help = Some("free disk space; docs/runbook.md, under TenureAuditLost".to_owned());
+    let help = Some(format!("free disk space: {}", runbook("TenureAuditLost")));
     let entry = of_node("audit-lost", WARNING, says);
     Some(facts.since(lost.latest, Attention { help, count: Some(lost.count), ..entry }))
 }
@@ -171,9 +176,9 @@ fn audit_gaps(facts: &Facts) -> Option<Attention> {
     let gaps = facts.audit_gaps?;
     let says = "the audit log of this node lacks lines that were written, or the file that remembers its end is gone: its \
                 end was cut off or changed, or a file was removed";
-    let help = "find out who may write the files; tenure audit verify; docs/runbook.md, under TenureAuditGap";
+    let help = format!("find out who may write the files: {}", runbook("TenureAuditGap"));
     let entry = of_node("audit-gap", WARNING, says.to_owned());
-    let help = Some(help.to_owned());
+    let help = Some(help);
     Some(facts.since(gaps.latest, Attention { help, count: Some(gaps.count), ..entry }))
 }
 

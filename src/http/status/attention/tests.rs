@@ -78,7 +78,7 @@ fn fence(name: &str, state: KeyState) -> FailedFence {
         state,
         known: true,
         quarantined: false,
-        node: None,
+        node: Some(Nonce(1)),
         elsewhere: false,
         owner: None,
         token: Token(7),
@@ -132,7 +132,9 @@ fn a_failed_fence_says_which_key_is_shut_since_when_why_and_what_helps() {
     assert_eq!(one.since.as_deref(), Some("1970-01-01T02:46:35.000Z"));
     assert!(one.says.contains("exit status 3") && one.says.contains("administrator"), "{one:?}");
     let help = one.help.expect("it helps");
-    assert!(help.ends_with("tenure fence-skip --reason WHY 'disks/1; reboot'"), "{help}");
+    assert!(help.ends_with("tenure fence-retry --reason WHY 'disks/1; reboot'"), "{help}");
+    assert_eq!(one.node.as_deref(), Some("http://a"));
+    assert!(one.says.ends_with("; the log of http://a has more"), "{}", one.says);
 }
 
 #[test]
@@ -161,7 +163,11 @@ fn many_keys_of_a_pool_that_failed_alike_have_one_entry() {
     assert_eq!(told, [(None, Some(6), Some(9_000)), (Some("open"), None, Some(5_000))]);
     let one = &found[0];
     assert!(one.says.starts_with("the fences of 6 keys of the pool \"p\" failed"), "{}", one.says);
-    assert!(one.help.as_ref().is_some_and(|help| help.ends_with("--state fencing --pool=p")));
+    assert!(
+        one.help
+            .as_ref()
+            .is_some_and(|help| help.ends_with("tenure fence-retry --reason WHY --plugin=power"))
+    );
     assert_eq!((one.pool.as_deref(), one.owner.as_deref()), (Some("p"), None));
 }
 

@@ -45,7 +45,8 @@ pub fn attention(facts: &Facts) -> Vec<Attention> {
 fn fences(facts: &Facts) -> Vec<Attention> {
     let mut alike: BTreeMap<_, Vec<Attention>> = BTreeMap::new();
     for entry in facts.fences.listed.iter().map(|failed| fence(facts, failed)) {
-        let same = (entry.severity.clone(), entry.pool.clone(), entry.reason.clone());
+        let same =
+            (entry.severity.clone(), entry.pool.clone(), entry.reason.clone(), entry.node.clone());
         alike.entry(same).or_default().push(entry);
     }
     let single = |entries: &Vec<Attention>| entries.len() <= SINGLE;
@@ -60,17 +61,17 @@ fn together(entries: Vec<Attention>) -> Attention {
     let pool = one.pool.as_deref().unwrap_or_default();
     let why = one.reason.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
     let follows = if one.severity == CRITICAL {
-        "nobody is granted the keys until an administrator skips the fences"
+        "nobody is granted the keys until the fences are confirmed, or an administrator skips them"
     } else {
         "the keys went on, and their former owners may still use the resources"
     };
-    let says = format!("the fences of {all} keys of the pool {pool:?} failed{why}: {follows}");
-    let state = if one.severity == CRITICAL { " --state fencing" } else { "" };
-    let help = format!(
-        "make sure that the former owners are shut out, then skip the fence of each key that this lists: \
-         tenure ls{state} --pool={}",
-        quoted(pool)
-    );
+    let log = log_of(one.node.as_deref());
+    let says = format!("the fences of {all} keys of the pool {pool:?} failed{why}: {follows}{log}");
+    let which = match one.plugin.as_deref() {
+        Some(plugin) if !plugin.contains(", ") => format!("--plugin={}", quoted(plugin)),
+        _ => "--prefix=".to_owned(),
+    };
+    let help = format!("repair what failed, then: tenure fence-retry --reason WHY {which}");
     Attention {
         says,
         help: Some(help),
@@ -88,9 +89,10 @@ fn fence(facts: &Facts, failed: &FailedFence) -> Attention {
     let reason = reason.as_deref();
     let why = reason.map(|why| format!(" ({why})")).unwrap_or_default();
     let (severity, follows) = match state {
-        None | Some(KeyState::Fencing) => {
-            (CRITICAL, "nobody is granted the key until an administrator skips the fence")
-        }
+        None | Some(KeyState::Fencing) => (
+            CRITICAL,
+            "nobody is granted the key until the fence is confirmed, or an administrator skips it",
+        ),
         Some(_) => (WARNING, "the key went on, and its former owner may still use the resource"),
     };
     let key = key.as_str();
@@ -98,16 +100,17 @@ fn fence(facts: &Facts, failed: &FailedFence) -> Attention {
     let owner = view.as_ref().and_then(|view| view.fenced.as_ref());
     let owner = owner.map(|owner| owner.as_str().to_owned());
     let against = owner.as_ref().map(|owner| format!(" against {owner:?}")).unwrap_or_default();
-    let says = format!("the fence of {key:?}{against} failed{why}: {follows}");
-    let help = format!(
-        "make sure that the former owner is shut out, then: tenure fence-skip --reason WHY {}",
-        argument(key)
-    );
+    let node = view.as_ref().and_then(|view| facts.url_of(view.node?));
+    let log = log_of(node.as_deref());
+    let says = format!("the fence of {key:?}{against} failed{why}: {follows}{log}");
+    let help =
+        format!("repair what failed, then: tenure fence-retry --reason WHY {}", argument(key));
     let entry = Attention {
         help: Some(help),
         key: Some(key.to_owned()),
         pool: Some(pool.to_string()),
         plugin: plugins,
+        node,
         owner,
         reason: reason.map(str::to_owned),
         waiters: view.as_ref().map(|view| view.waiters as u64),
@@ -117,6 +120,11 @@ fn fence(facts: &Facts, failed: &FailedFence) -> Attention {
         Some(at_ms) => facts.since_ms(*at_ms, entry),
         None => entry,
     }
+}
+
+/// Where a person finds what the plugin said.
+fn log_of(node: Option<&str>) -> String {
+    node.map(|node| format!("; the log of {node} has more")).unwrap_or_default()
 }
 
 /// Those that the list has no room for, and those that the caller may not read.

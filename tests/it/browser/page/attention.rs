@@ -35,7 +35,7 @@ async fn failed_fences_are_on_top_and_one_is_skipped_from_there() {
     page.until("document.querySelectorAll('#attention li.critical').length === 3").await;
     page.until("document.title.startsWith('3 failed fences')").await;
     page.shows("#alarm", "3 failed fences").await;
-    for part in ["critical", "exit status 3", "ago", "power", "old", "tenure fence-skip"] {
+    for part in ["critical", "exit status 3", "ago", "power", "old", "tenure fence-retry"] {
         page.shows("#attention li:nth-child(2)", part).await;
     }
     // Nothing is above it but the header.

@@ -1,6 +1,7 @@
 //! R8: fences of ended tenures.
 
 mod late;
+mod retry;
 
 use tenure::lease::{
     Alarm, Answer, ChangeKind, FencePlan, FenceReport, FenceResult, Input, Lost, MAX_LATE_FENCES,

@@ -97,15 +97,15 @@ function entry(one) {
       one.node && ["node ", text(host(one.node)), " · "],
       one.waiters ? `${count(one.waiters, "caller waits", "callers wait")} · ` : "", one.kind),
     h("p", { class: "tools" }, before && h("span", { class: "quiet" }, before), code, code && copyButton(command, code), where && h("a", { class: "button", href: where[1] }, where[0]),
-      skips && h("button", { type: "button", onclick: () => skip(one.key) }, `${ORDERS["fence-skip"].label}…`)));
+      fences.map((kind) => h("button", { type: "button", onclick: () => give(kind, one.key) }, `${ORDERS[kind].label}…`))));
 }
 
-async function skip(key) {
+async function give(kind, key) {
   const again = () => get(`/v1/leases/${encodeURIComponent(key)}`);
   try {
     const lease = await again();
-    if (ORDERS["fence-skip"].fits(lease)) await order("fence-skip", lease, { again });
-    else announce("No fence of the key is pending any more.");
+    if (ORDERS[kind].fits(lease)) await order(kind, lease, { again });
+    else announce("No fence of the key has failed any more.");
   } catch (error) {
     announce(`The lease cannot be read: ${error.message}`);
   }

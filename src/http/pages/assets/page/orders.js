@@ -92,6 +92,18 @@ export const ORDERS = {
     body: ({ key }, { reason }) => ({ key, reason }),
     told: () => "The fences are skipped.",
   },
+  "fence-retry": {
+    label: "Run the fence again", path: "/v1/admin/fence-retry", fields: [{ ...REASON, hint: "The audit log quotes it." }],
+    verb: () => "admin",
+    fits: ({ fence_failed: failed }) => failed,
+    voids: (lease) => [
+      `The fence against the former owner of ${name(lease.key)} failed (${lease.fences.map(shown).join(", ")}).`,
+      "It runs once more. If it is confirmed, the key opens.",
+      next(lease),
+    ],
+    body: ({ key }, { reason }) => ({ key, reason }),
+    told: ({ retried }) => (retried ? "The fence runs." : "No fence of the key has failed."),
+  },
   forget: {
     label: "Forget", path: "/v1/admin/forget", fields: [REASON],
     verb: () => "admin",

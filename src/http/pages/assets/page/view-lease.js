@@ -22,7 +22,7 @@ import { tone } from "./kinds.js";
 // The page is read again after this time, in milliseconds; sooner after an event.
 const CALM = 5000;
 const SOON = 300;
-const KEY_ORDERS = ["revoke", "transfer", "pin", "unpin", "fence-skip", "forget"];
+const KEY_ORDERS = ["revoke", "transfer", "pin", "unpin", "fence-retry", "fence-skip", "forget"];
 
 const TENURES = [
   { title: "Owner", kind: "long", cell: ({ owner }) => text(owner) },
