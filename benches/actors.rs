@@ -98,7 +98,7 @@ fn actors(criterion: &mut Criterion) {
             let manager = &manager;
             system.block_on(join_all((0..BATCH).map(|index| async move {
                 let (key, lease_id) = acquire(manager, KEYS + index).await;
-                let release = Release { lease_id, value: None };
+                let release = Release::new(lease_id);
                 manager.release(&key, release, manager.now()).await
             })))
         });

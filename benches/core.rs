@@ -108,7 +108,7 @@ fn core(criterion: &mut Criterion) {
     criterion.bench_function("acquire, commit, release, commit", |bench| {
         bench.iter(|| {
             let lease_id = world.acquire(&mut lease);
-            let release = Request::Release(Release { lease_id, value: None });
+            let release = Request::Release(Release::new(lease_id));
             black_box(world.call(&mut lease, release));
             world.commit(&mut lease);
         });

@@ -67,7 +67,7 @@ async fn work(
 /// Who leaves says so: nobody waits for its leases to run out.
 async fn leave(manager: &Manager, mine: Vec<(Key, Grant)>) {
     for (key, grant) in mine {
-        let release = Release { lease_id: grant.lease_id, value: None };
+        let release = Release::new(grant.lease_id);
         let _ = manager.release(key.as_str(), release, manager.now()).await;
     }
 }

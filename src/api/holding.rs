@@ -50,6 +50,10 @@ pub struct ReleaseBody {
     /// A last value for the key, which the next owner reads. At most 16 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// Why the holder gives the lease back, for people: 1 to 256 bytes, without control characters. Events, history and the page
+    /// show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Answer of `POST /v1/release`.
@@ -90,6 +94,10 @@ pub struct TransferBody {
     /// A last value for the key, which the next owner reads. At most 16 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<String>,
+    /// Why the holder hands the lease over, for people: 1 to 256 bytes, without control characters. Events, history and the page
+    /// show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Body of `POST /v1/check`.

@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::{Context, Exit, Failure, args::secret, output::talk};
+use crate::api::ReleaseBody;
 
 /// Release a lease. Succeeds if the lease is already over.
 #[derive(Clone, Debug, Args)]
@@ -15,14 +16,18 @@ pub struct ReleaseArgs {
     /// Value to store with the key; the next owner can read it
     #[arg(long)]
     value: Option<String>,
+    /// Why the lease is given back, for people; events and the history show it
+    #[arg(long)]
+    reason: Option<String>,
 }
 
 impl ReleaseArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let released =
-            context.client.release(&self.key, &self.lease_id, self.value.as_deref()).await?;
+        let Self { key, lease_id, value, reason } = self;
+        let body = ReleaseBody { key, lease_id, value, reason };
+        let released = context.client.release_with(&body).await?;
         if !released.released {
-            talk(&format!("the lease on {} was already over", self.key));
+            talk(&format!("the lease on {} was already over", body.key));
         }
         let rows = [("released".to_owned(), released.released.to_string())];
         context.output.record(&released, &rows)?;

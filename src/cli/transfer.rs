@@ -8,6 +8,7 @@ use super::{
     Context, Exit, Failure,
     args::{duration, millis, secret},
 };
+use crate::api::TransferBody;
 
 /// Hand a lease over to another owner.
 ///
@@ -29,13 +30,17 @@ pub struct TransferArgs {
     /// Value to store with the key; the next owner can read it
     #[arg(long)]
     value: Option<String>,
+    /// Why the lease is handed over, for people; events and the history show it
+    #[arg(long)]
+    reason: Option<String>,
 }
 
 impl TransferArgs {
     pub(super) async fn run(self, context: &Context) -> Result<Exit, Failure> {
-        let (offer, value) = (self.offer.map(millis), self.value.as_deref());
-        let (key, id, to) = (&self.key, &self.lease_id, self.to.as_deref());
-        let answer = context.client.transfer(key, id, to, offer, value).await?;
+        let Self { key, lease_id, to, offer, value, reason } = self;
+        let offer_ms = offer.map(millis);
+        let body = TransferBody { key, lease_id, to, offer_ms, value, reason };
+        let answer = context.client.transfer_with(&body).await?;
         context.answer(&answer)?;
         Ok(Exit::Done)
     }

@@ -13,6 +13,7 @@ use super::{
     hold::Hold,
     keep,
     lease_state::{LAST_WORD, LeaseState},
+    reason,
     session_state::SessionState,
     settle::Granted,
 };
@@ -207,7 +208,16 @@ impl Lease {
     /// # Errors
     /// When no server could be told: it ends with its ttl or its session.
     pub async fn release(&self) -> Result<bool, ClientError> {
-        self.give_back(None).await
+        self.give_back(None, None).await
+    }
+
+    /// [`Lease::release`], with the reason. Whoever may read the key sees it in events and in the history. More than 256
+    /// bytes, and control characters, are left out.
+    ///
+    /// # Errors
+    /// As [`Lease::release`].
+    pub async fn release_because(&self, reason: &str) -> Result<bool, ClientError> {
+        self.give_back(None, Some(reason)).await
     }
 
     /// Stops keeping it, and tells no server. It runs out like the lease of a holder that died, with the fences that an
@@ -222,12 +232,16 @@ impl Lease {
     /// # Errors
     /// As [`Lease::release`].
     pub async fn release_with(&self, value: &str) -> Result<bool, ClientError> {
-        self.give_back(Some(value)).await
+        self.give_back(Some(value), None).await
     }
 
-    /// [`Lease::release`], with or without a value.
-    pub(super) async fn give_back(&self, value: Option<&str>) -> Result<bool, ClientError> {
-        self.end(Loss::Released, "release", self.state.release_body(value)).await
+    /// [`Lease::release`], with or without a value and a reason.
+    pub(crate) async fn give_back(
+        &self,
+        value: Option<&str>,
+        reason: Option<&str>,
+    ) -> Result<bool, ClientError> {
+        self.end(Loss::Released, "release", self.state.release_body(value, reason)).await
     }
 
     pub(super) fn clock(&self) -> &Arc<dyn Clock> {
@@ -244,12 +258,36 @@ impl Lease {
         to: Option<&str>,
         value: Option<&str>,
     ) -> Result<bool, ClientError> {
+        self.hand_over(to, value, None).await
+    }
+
+    /// [`Lease::transfer`], with the reason, which is shown as that of a [release](Lease::release_because).
+    ///
+    /// # Errors
+    /// As [`Lease::transfer`].
+    pub async fn transfer_because(
+        &self,
+        to: Option<&str>,
+        value: Option<&str>,
+        reason: &str,
+    ) -> Result<bool, ClientError> {
+        self.hand_over(to, value, Some(reason)).await
+    }
+
+    /// [`Lease::transfer`], with or without a reason.
+    pub(crate) async fn hand_over(
+        &self,
+        to: Option<&str>,
+        value: Option<&str>,
+        reason: Option<&str>,
+    ) -> Result<bool, ClientError> {
         let body = json!(TransferBody {
             key: self.key().to_owned(),
             lease_id: self.lease_id().to_owned(),
             to: to.map(str::to_owned),
             offer_ms: None,
             value: value.map(str::to_owned),
+            reason: reason.and_then(reason::said),
         });
         self.end(Loss::Transferred, "transfer", body).await
     }
@@ -286,7 +324,7 @@ impl Drop for Lease {
         }
         let state = self.state.clone();
         self.state.client.background.run(&self.state.runtime, async move {
-            if let Err(error) = state.tell("release", state.release_body(None), LET_GO).await {
+            if let Err(error) = state.tell("release", state.release_body(None, None), LET_GO).await {
                 tracing::debug!(key = state.view.key, %error, "cannot release a dropped lease; it stays held until it expires");
             }
         });

@@ -13,6 +13,7 @@ use super::{
     guarantee::{Guarantee, Loss, Sent},
     handle::Client,
     keep::{KeepOutcome, Kept, Pace},
+    reason,
     servers::server_url,
     stream::Registered,
 };
@@ -61,9 +62,10 @@ impl LeaseState {
         self.view.token.unwrap_or_default()
     }
 
-    pub(super) fn release_body(&self, value: Option<&str>) -> Value {
+    pub(super) fn release_body(&self, value: Option<&str>, reason: Option<&str>) -> Value {
         let (key, lease_id) = (self.view.key.clone(), self.lease_id.clone());
-        json!(ReleaseBody { key, lease_id, value: value.map(str::to_owned) })
+        let (value, reason) = (value.map(str::to_owned), reason.and_then(reason::said));
+        json!(ReleaseBody { key, lease_id, value, reason })
     }
 
     fn heartbeat_call(&self) -> Call {
@@ -72,17 +74,17 @@ impl LeaseState {
         Call::post("heartbeat", json!(body))
     }
 
-    /// Tells a server, and repeats that for a while.
+    /// Tells a server, and repeats that for a while. A server of the version before knows no reason, and is told none.
     pub(super) async fn tell(
         &self,
         path: &str,
-        body: Value,
+        mut body: Value,
         patience: Duration,
     ) -> Result<bool, ClientError> {
         let clock = &self.client.clock;
-        let call = Call::post(path, body).timeout((patience / 4).max(LAST_WORD / 2));
         let end = clock.now() + patience;
         loop {
+            let call = Call::post(path, body.clone()).timeout((patience / 4).max(LAST_WORD / 2));
             let refused = match self.client.ask_around::<Value>(&call, self.home.as_ref()).await {
                 Ok(answer) => return Ok(answer["released"] != false),
                 Err(refused) => refused,
@@ -93,6 +95,9 @@ impl LeaseState {
                     return Ok(problem.reason.as_deref()
                         == self.guarantee.deadline().lost.map(Loss::as_str));
                 }
+                Some(problem)
+                    if problem.field.as_deref() == Some("reason")
+                        && reason::leave_out(&mut body) => {}
                 Some(problem) if !problem.retryable => return Err(refused),
                 _ if clock.now() >= end => return Err(refused),
                 _ => tokio::time::sleep(PAUSE).await,

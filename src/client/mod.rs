@@ -86,6 +86,7 @@ mod pool;
 mod pool_labels;
 mod prepares;
 mod readiness;
+mod reason;
 mod rests;
 mod router;
 mod servers;
@@ -132,8 +133,9 @@ pub use crate::api::{
     AccessAction, AccessOrderBody, AnyOrder as Order, Assignment, Attention, CordonedOwner,
     Drained, Forgot, HealthCheck, Holdings, KeyCounts, Measured, Node, NodeCounts, NodeStatus,
     Nodes, OrderedBy, PastTenure, PausedKey, PlannedMove, Pool, PoolAction, PoolGuard, PoolMember,
-    PoolOrderBody, PoolPlan, Pools, Released, RevocationEntry, Revocations, RouteState, Series,
-    SeriesPoint, Spans, Status, StoreStatus, Top, TopRow, UnplacedKey, UnplacedKeys, WarmingKey,
+    PoolOrderBody, PoolPlan, Pools, Released, RetriedFences, RevocationEntry, Revocations,
+    RouteState, Series, SeriesPoint, Spans, Status, StoreStatus, Top, TopRow, UnplacedKey,
+    UnplacedKeys, WarmingKey,
     reading::{
         Alive, Check, Grant, Grants, History, LeaseView, Leases, Notice, Opened, Problem,
         Readiness, SessionAlive, SessionView, Sessions,

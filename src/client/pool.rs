@@ -225,7 +225,8 @@ impl WorkerPool {
     /// Takes leases and runs a task for each, until it is drained.
     ///
     /// A task that returns `Ok` hands its lease over, with the returned value, to the next caller. A task that fails or
-    /// panics releases its lease, and this member leaves the key alone for a while. A task that is asked to hand over
+    /// panics releases its lease, and this member leaves the key alone for a while. Whoever may read the key sees the error,
+    /// or the message of the panic, as the reason of the release. A task that is asked to hand over
     /// decides itself when to end; at the deadline the lease is revoked.
     ///
     /// # Errors

@@ -52,7 +52,7 @@ pub(super) async fn tend(
             let value = handover.value.as_deref();
             let heir = heir();
             let told = match lease.transfer(heir.as_deref(), value).await {
-                Err(ClientError::Refused(_)) => lease.give_back(value).await,
+                Err(ClientError::Refused(_)) => lease.give_back(value, None).await,
                 told => told,
             };
             if let Err(error) = told {
@@ -62,7 +62,7 @@ pub(super) async fn tend(
         }
         Some(Ok(Ok(handover))) if in_time => {
             // The task stopped before its guarantee ended, so the next owner need not wait that long.
-            let _ = lease.give_back(handover.value.as_deref()).await;
+            let _ = lease.give_back(handover.value.as_deref(), None).await;
             return lost.map_or(Ended::Done, Ended::Lost);
         }
         Some(Ok(Err(why))) => Some(why),
@@ -70,7 +70,7 @@ pub(super) async fn tend(
         Some(Ok(Ok(_))) | None => None,
     };
     if lost.is_none() || (in_time && outcome.is_some()) {
-        let _ = lease.release().await;
+        let _ = lease.give_back(None, outcome.as_deref()).await;
     }
     match (outcome, lost) {
         (Some(why), _) => Ended::Failed(why),

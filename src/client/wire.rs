@@ -81,8 +81,16 @@ impl Client {
         value: Option<&str>,
     ) -> Result<Released, ClientError> {
         let (key, lease_id) = (key.to_owned(), lease_id.to_owned());
-        let body = ReleaseBody { key, lease_id, value: value.map(str::to_owned) };
-        self.post("release", &body).await
+        let value = value.map(str::to_owned);
+        self.release_with(&ReleaseBody { key, lease_id, value, reason: None }).await
+    }
+
+    /// Releases a lease, with all that its holder says.
+    ///
+    /// # Errors
+    /// `not-holder`, or that the server cannot be reached.
+    pub async fn release_with(&self, body: &ReleaseBody) -> Result<Released, ClientError> {
+        self.post("release", body).await
     }
 
     /// Hands a lease over to the owner `to`, for whom it is reserved for `offer_ms`; without `to`, to the next caller.
@@ -103,8 +111,20 @@ impl Client {
             to: to.map(str::to_owned),
             offer_ms,
             value: value.map(str::to_owned),
+            reason: None,
         };
-        self.post("transfer", &body).await
+        self.transfer_with(&body).await
+    }
+
+    /// Hands a lease over, with all that its holder says.
+    ///
+    /// # Errors
+    /// `not-holder`, or that the server cannot be reached.
+    pub async fn transfer_with(
+        &self,
+        body: &TransferBody,
+    ) -> Result<serde_json::Value, ClientError> {
+        self.post("transfer", body).await
     }
 
     /// Whether `token` is the current holder's.

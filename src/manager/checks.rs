@@ -9,7 +9,7 @@ use super::{
 use crate::{
     access::Broken,
     actor::pool_view,
-    api::limits::MAX_MIN_HOLD_MS,
+    api::limits::{MAX_MIN_HOLD_MS, MAX_REASON_BYTES},
     lease::{Key, Moment, Named, Owner, Policy, TtlBounds, check_seen},
 };
 
@@ -25,6 +25,25 @@ pub(crate) fn check_value(value: Option<&str>) -> Result<(), Invalid> {
         }),
         _ => Ok(()),
     }
+}
+
+/// Checks that a text is not empty, not longer than `limit`, and has no control characters.
+pub(crate) fn check_text(field: &'static str, text: &str, limit: usize) -> Result<(), Invalid> {
+    let detail = if text.is_empty() {
+        "must not be empty".to_owned()
+    } else if text.len() > limit {
+        format!("is {} bytes long; at most {limit} are allowed", text.len())
+    } else if text.chars().any(char::is_control) {
+        "holds a control character".to_owned()
+    } else {
+        return Ok(());
+    };
+    Err(Invalid { field, detail })
+}
+
+/// Checks what a holder says of the end of its tenure.
+pub(super) fn check_reason(reason: Option<&str>) -> Result<(), Invalid> {
+    reason.map_or(Ok(()), |reason| check_text("reason", reason, MAX_REASON_BYTES))
 }
 
 /// Checks that a minimum hold is at most [`MAX_MIN_HOLD_MS`].

@@ -4,7 +4,7 @@ use futures_util::{StreamExt, future::join_all, stream};
 
 use super::{
     Asked, Manager,
-    checks::{check_new, check_value},
+    checks::{check_new, check_reason, check_value},
     error::{CallError, HolderError, Invalid},
 };
 use crate::{
@@ -150,6 +150,7 @@ impl Manager {
         asked: impl Into<Asked>,
     ) -> Result<bool, HolderError> {
         check_value(release.value.as_deref())?;
+        check_reason(release.reason.as_deref())?;
         let quotas = &self.coordinator.quotas;
         let standing = quotas.standing(release.lease_id.principal(), key);
         match self.ask(key, asked.into(), || Request::Release(release.clone())).await? {
@@ -189,7 +190,7 @@ impl Manager {
         leases: impl Iterator<Item = (&'a str, LeaseId)>,
         asked: impl Into<Asked>,
     ) -> Vec<Result<bool, HolderError>> {
-        let release = |lease_id| Release { lease_id, value: None };
+        let release = |lease_id| Release::new(lease_id);
         let asked = asked.into();
         let releases = leases.map(|(key, id)| self.release(key, release(id), asked));
         stream::iter(releases).buffered(self.at_once()).collect().await
@@ -209,6 +210,7 @@ impl Manager {
             self.check_ttl(key, "offer_ms", offer_ms)?;
         }
         check_value(transfer.value.as_deref())?;
+        check_reason(transfer.reason.as_deref())?;
         if let Some(to) = &transfer.to {
             check_new("to", to.as_str())?;
         }

@@ -124,7 +124,7 @@ impl Manager {
         let value = changed.as_ref().ok().and_then(|(_, value)| value.as_deref());
         let is_stored = self.coordinator.protocol.an_order_is_stored_before_its_answer();
         let value = value.filter(|_| is_stored);
-        let release = Release { lease_id: grant.lease_id, value: value.map(Into::into) };
+        let release = Release { value: value.map(Into::into), ..Release::new(grant.lease_id) };
         let released = match self.release(key.as_str(), release, asked).await {
             Ok(released) => released,
             Err(HolderError::Call(error)) => return Err(error.into()),

@@ -378,7 +378,7 @@ impl Manager {
         id: SessionId,
         asked: impl Into<Asked>,
     ) -> Result<bool, SessionError> {
-        let release = Release { lease_id: id.proof, value: None };
+        let release = Release::new(id.proof);
         let key = Key::of_session(id.digest);
         Ok(self.release(key.as_str(), release, asked).await?)
     }

@@ -105,7 +105,12 @@ impl Run {
         };
         let tenancy = Tenancy::new(lease.clone(), guardian, dir, self.grace);
         let outcome = self.keep(&tenancy, signals, &talk).await;
-        self.give_back(&lease, &tenancy, &talk).await;
+        let reason = match &outcome {
+            Ok(RunOutcome::Ended(exit)) => exit.failure(),
+            Ok(_) => None,
+            Err(failure) => Some(failure.to_string()),
+        };
+        self.give_back(&lease, &tenancy, reason, &talk).await;
         outcome
     }
 
@@ -162,7 +167,13 @@ impl Run {
     }
 
     /// Gives the lease back. Nothing of the program is left by then.
-    async fn give_back(&self, lease: &Lease, tenancy: &Tenancy, talk: &impl Fn(&str)) {
+    async fn give_back(
+        &self,
+        lease: &Lease,
+        tenancy: &Tenancy,
+        reason: Option<String>,
+        talk: &impl Fn(&str),
+    ) {
         if !lease.valid() {
             return;
         }
@@ -170,11 +181,7 @@ impl Run {
             talk(&format!("{}: {why}; the next owner gets the previous value", lease.key()));
             None
         });
-        let released = match value {
-            Some(value) => lease.release_with(&value).await,
-            None => lease.release().await,
-        };
-        if let Err(error) = released {
+        if let Err(error) = lease.give_back(value.as_deref(), reason.as_deref()).await {
             talk(&format!("{}: not released, so it expires with its ttl: {error}", lease.key()));
         }
     }

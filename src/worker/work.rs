@@ -375,7 +375,7 @@ impl Tended {
         match self.tries.ended(exit.success(), ran, &mut self.chance) {
             Next::Again(pause) => Ok(Some(pause)),
             Next::Idle => Ok(None),
-            Next::GiveBack => Err(format!("the program failed: {exit}")),
+            Next::GiveBack => Err(exit.failure().unwrap_or_default()),
         }
     }
 

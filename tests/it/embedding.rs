@@ -118,7 +118,7 @@ async fn what_was_granted_survives_a_stop_and_a_waiter_is_served_on_any_runtime(
         assert!(Instant::now() < until, "nobody waits");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let release = Release { lease_id: first.lease_id, value: Some("page 7".into()) };
+    let release = Release { value: Some("page 7".into()), ..Release::new(first.lease_id) };
     assert!(tenure.release("job", release, tenure.now()).await.expect("released"));
     let second = waits.join().expect("no panic").expect("a grant");
     assert!(second.view.token > first.view.token);

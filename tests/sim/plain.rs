@@ -270,7 +270,7 @@ async fn end(me: &Worker, held: Held) {
 pub async fn release(me: &Worker, held: Held, op: Op) {
     me.gives_up(&held, "release");
     let value = me.per_mille(100).then(|| "done".into());
-    let ask = Ask::Release(held.key.clone(), Release { lease_id: held.id, value });
+    let ask = Ask::Release(held.key.clone(), Release { value, ..Release::new(held.id) });
     if let Some(answer) = ask_until_settled(me, op, held.key.as_str(), &ask).await {
         match answer.got {
             Ok(Got::Released(true)) => me.acknowledged(answer.call, op, &held),
@@ -285,7 +285,7 @@ async fn transfer(me: &Worker, held: Held) {
     let successor = me.draw(|chance| chance.index(me.arena.plan.workers));
     let to = me.per_mille(600).then(|| super::run::owner(successor));
     let offer_ms = to.is_some().then(|| a_ttl(me));
-    let transfer = Transfer { lease_id: held.id, to, offer_ms, value: None };
+    let transfer = Transfer { lease_id: held.id, to, offer_ms, value: None, reason: None };
     let ask = Ask::Transfer(held.key.clone(), transfer);
     if let Some(answer) = ask_until_settled(me, Op::Transfer, held.key.as_str(), &ask).await
         && matches!(answer.got, Ok(Got::Transferred))

@@ -54,8 +54,10 @@ pub struct Delays {
 
 /// Whether the holder offered the key to its own owner, to take it again later.
 fn is_to_itself(change: &Change) -> bool {
-    let reason = change.reason.as_deref().and_then(|reason| reason.strip_prefix("to "));
-    change.previous.as_ref().is_some_and(|(owner, _)| reason == Some(owner.as_str()))
+    let to = change.reason.as_deref().and_then(|reason| reason.strip_prefix("to "));
+    let (Some(to), Some((owner, _))) = (to, &change.previous) else { return false };
+    // The holder may have said why.
+    to.strip_prefix(owner.as_str()).is_some_and(|why| why.is_empty() || why.starts_with(": "))
 }
 
 /// The owner of a key: who holds it, or who held it last.

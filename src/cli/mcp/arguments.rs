@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::answer::Answer;
 use crate::{
+    api::limits::MAX_REASON_BYTES,
     cli::args::millis,
     lease::{Key, Owner},
     manager::MAX_VALUE_BYTES,
@@ -53,6 +54,19 @@ impl Arguments {
                 Err(Answer::wrong("value", &why))
             }
             _ => Ok(value),
+        }
+    }
+
+    /// Why a key is given up.
+    pub(super) fn reason(&mut self) -> Result<Option<String>, Answer> {
+        let reason = self.text("reason")?;
+        match reason.as_deref().map(str::len) {
+            Some(length) if !(1..=MAX_REASON_BYTES).contains(&length) => {
+                let why =
+                    format!("is {length} bytes long; it must be from 1 to {MAX_REASON_BYTES}");
+                Err(Answer::wrong("reason", &why))
+            }
+            _ => Ok(reason),
         }
     }
 

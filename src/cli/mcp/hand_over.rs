@@ -17,16 +17,14 @@ pub(super) async fn hand_over(
     holder: &Arc<Holder>,
     mut given: Arguments,
 ) -> Result<Answer, Answer> {
-    let (key, to, value) = (given.key()?, given.owner("to")?, given.value()?);
+    let (key, to) = (given.key()?, given.owner("to")?);
+    let (value, reason) = (given.value()?, given.reason()?);
     given.end()?;
     let lease = to_end(holder, &key)?;
     let (ending, next) = (lease.clone(), to.clone());
-    let ended =
-        end(
-            holder,
-            &lease,
-            async move { ending.transfer(next.as_deref(), value.as_deref()).await },
-        );
+    let ended = end(holder, &lease, async move {
+        ending.hand_over(next.as_deref(), value.as_deref(), reason.as_deref()).await
+    });
     let (ended, token) = (ended.await?, lease.token());
     let name = quoted(&key);
     let mut message = match (ended, &to) {

@@ -14,16 +14,16 @@ use super::{
 
 /// Serves a call.
 pub(super) async fn release(holder: &Arc<Holder>, mut given: Arguments) -> Result<Answer, Answer> {
-    let (key, value) = (given.key()?, given.value()?);
+    let (key, value, reason) = (given.key()?, given.value()?, given.reason()?);
     given.end()?;
     let lease = to_end(holder, &key)?;
     let ending = lease.clone();
-    let ended = end(holder, &lease, async move {
-        match value {
-            Some(value) => ending.release_with(&value).await,
-            None => ending.release().await,
-        }
-    });
+    let ended =
+        end(
+            holder,
+            &lease,
+            async move { ending.give_back(value.as_deref(), reason.as_deref()).await },
+        );
     let released = ended.await?;
     let name = quoted(&key);
     let message = if released {

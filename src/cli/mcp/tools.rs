@@ -134,7 +134,11 @@ impl Tool {
                 "value": value("Replaces the value that the last holder left, which you are then not shown."),
             }),
             Self::Extend | Self::WhoHas => json!({ "key": key() }),
-            Self::Release => json!({ "key": key(), "value": value("The next holder reads it.") }),
+            Self::Release => json!({
+                "key": key(),
+                "value": value("The next holder reads it."),
+                "reason": reason(),
+            }),
             Self::HandOver => json!({
                 "key": key(),
                 "to": {
@@ -143,6 +147,7 @@ impl Tool {
                      Without it, the first in the queue.",
                 },
                 "value": value("The next holder reads it."),
+                "reason": reason(),
             }),
             Self::Wait => json!({
                 "key": key(),
@@ -191,6 +196,12 @@ fn key() -> Value {
 fn value(what: &str) -> Value {
     let description =
         format!("A note for the next holder, at most 16 KiB. {what} Put no secrets into it.");
+    json!({ "type": "string", "description": description })
+}
+
+fn reason() -> Value {
+    let description = "Why you give the key up, if the work is not done, such as `the tests fail`. At most 256 bytes. \
+                       People who look after the key see it in its history. Put no secrets into it.";
     json!({ "type": "string", "description": description })
 }
 

@@ -102,7 +102,11 @@ pub async fn transfer(
 /// Reads a release and checks all that needs no state.
 pub fn read_release(caller: &Caller, body: &ReleaseBody) -> Result<Release, Problem> {
     let lease_id = held(caller, &body.key, &body.lease_id)?;
-    Ok(Release { lease_id, value: body.value.as_deref().map(Into::into) })
+    Ok(Release {
+        lease_id,
+        value: body.value.as_deref().map(Into::into),
+        reason: body.reason.as_deref().map(Into::into),
+    })
 }
 
 /// Reads a transfer and checks all that needs no state.
@@ -117,6 +121,7 @@ pub fn read_transfer(caller: &Caller, body: &TransferBody) -> Result<(Key, Trans
         to: body.to.as_deref().map(|to| owner("to", to)).transpose()?,
         offer_ms: body.offer_ms,
         value: body.value.as_deref().map(Into::into),
+        reason: body.reason.as_deref().map(Into::into),
     };
     Ok((key, transfer))
 }

@@ -122,6 +122,16 @@ pub struct Release {
     pub lease_id: LeaseId,
     /// A last value for the successor.
     pub value: Option<Box<str>>,
+    /// Why the holder gives the lease back, for people.
+    pub reason: Option<Box<str>>,
+}
+
+impl Release {
+    /// A release that leaves no value and says nothing.
+    #[must_use]
+    pub fn new(lease_id: LeaseId) -> Self {
+        Self { lease_id, value: None, reason: None }
+    }
 }
 
 /// Gives back a grant that no answer named. The tenure ends like a released one, and leaves no minimum hold.
@@ -155,6 +165,8 @@ pub struct Transfer {
     pub offer_ms: Option<u64>,
     /// A last value for the successor.
     pub value: Option<Box<str>>,
+    /// Why the holder hands the lease over, for people.
+    pub reason: Option<Box<str>>,
 }
 
 /// A request to hand the lease over.

@@ -17,8 +17,9 @@ impl<C: Caller> Lease<C> {
     pub(super) fn release(&mut self, call: Call<C>, env: &mut Env<'_>, out: &mut Effects<C>) {
         let Request::Release(release) = &call.request else { return };
         if self.holds(release.lease_id, env) {
-            let value = release.value.clone();
-            let end = End { value, ..End::of(ChangeKind::Released) };
+            let (value, reason) =
+                (release.value.clone(), self.said(release.reason.as_deref()).map(Into::into));
+            let end = End { value, reason, ..End::of(ChangeKind::Released) };
             return self.end(end, Some(call), env, out);
         }
         let gone = self.lost(release.lease_id, env) != Lost::UnknownLease;
@@ -28,6 +29,11 @@ impl<C: Caller> Lease<C> {
             Answer::NotHolder(Box::new(self.view(env.now)))
         };
         out.push(Effect::Reply(call.caller, answer));
+    }
+
+    /// What the holder says of the end. Where an administrator revoked the tenure, the order says why it ends.
+    pub(super) fn said<'a>(&self, reason: Option<&'a str>) -> Option<&'a str> {
+        reason.filter(|_| self.record.revocation.is_none())
     }
 
     /// Ends a tenure that no answer named. If it is over already, opens the key that it left shut. A tenure that moved to

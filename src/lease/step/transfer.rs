@@ -30,7 +30,7 @@ impl<C: Caller> Lease<C> {
         }
         let end = End { value: transfer.value.clone(), ..End::of(ChangeKind::Transferred) };
         let Some(to) = transfer.to.clone() else {
-            let reason = Some("to any successor".into());
+            let reason = self.handed("any successor", transfer.reason.as_deref());
             return self.end(End { reason, ..end }, Some(call), env, out);
         };
         if !is_lease(env) {
@@ -38,7 +38,8 @@ impl<C: Caller> Lease<C> {
             out.push(Effect::Reply(call.caller, Answer::NoLease));
             return;
         }
-        let end = End { reason: Some(format!("to {to}").into()), ..end };
+        let reason = self.handed(to.as_str(), transfer.reason.as_deref());
+        let end = End { reason, ..end };
         let span_ms = transfer.offer_ms.unwrap_or_else(|| self.offer_ms(&to, env));
         let offer = Offer { to: to.clone(), span_ms };
         let draft = self.ended(end, Some(offer), env);
@@ -58,6 +59,12 @@ impl<C: Caller> Lease<C> {
         flight.ends = true;
         flight.cause = Some(call);
         self.launch_as_home(flight, env, out);
+    }
+
+    /// To whom the holder hands the key, and why if it says so.
+    fn handed(&self, to: &str, reason: Option<&str>) -> Option<Box<str>> {
+        let why = self.said(reason).map(|reason| format!(": {reason}"));
+        Some(format!("to {to}{}", why.unwrap_or_default()).into())
     }
 
     /// How long an offer stands that does not say so: for the ttl. An offer to the holder's own owner, which comes back

@@ -160,7 +160,7 @@ impl Notifier {
     /// Stores the position and releases the lease.
     async fn give_back(&self, tenure: &Tenure) {
         let value = tenure.unstored().map(|(value, _)| value);
-        let release = Release { lease_id: tenure.lease_id, value };
+        let release = Release { value, ..Release::new(tenure.lease_id) };
         let released = self.manager.release(self.key.as_str(), release, self.manager.now()).await;
         if let Err(error) = released {
             let plugin = &*self.subscription.plugin;

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     client::{Client, ClientError, Hold, Lease},
-    worker::guard::Input,
+    worker::guard::{Input, Rest},
 };
 
 /// How long one call waits in the queue. Then it is repeated.
@@ -113,14 +113,15 @@ impl Campaign {
         self.answer(Event::Input(Input::NotGranted));
     }
 
-    pub(super) fn release(&mut self) {
+    pub(super) fn release(&mut self, why: Option<Rest>) {
         self.tenure += 1;
         let Some(lease) = self.lease.take() else {
             return self.answer(Event::Input(Input::Released));
         };
         let events = self.events.clone();
         tokio::spawn(async move {
-            let event = match timeout(RELEASE, lease.release()).await {
+            let why = why.map(|why| why.to_string());
+            let event = match timeout(RELEASE, lease.give_back(None, why.as_deref())).await {
                 Ok(Ok(_)) => Event::Input(Input::Released),
                 Ok(Err(error)) => Event::NotReleased(error.to_string()),
                 Err(_) => Event::NotReleased("no answer within 10 s".to_owned()),

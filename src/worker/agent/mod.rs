@@ -152,7 +152,7 @@ impl<T: FnMut(AgentMessage)> Agent<T> {
                 Effect::Acquire => self.campaign.acquire(),
                 Effect::Withdraw => self.campaign.withdraw(),
                 Effect::Release => {
-                    self.campaign.release();
+                    self.campaign.release(self.machine.parted());
                     self.runner.know(None);
                 }
                 Effect::Abandon => {

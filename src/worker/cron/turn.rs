@@ -94,20 +94,20 @@ impl Job {
         let record = match Record::read(lease.value()) {
             Ok(record) => record,
             Err(why) => {
-                self.give_back(&lease, None, talk).await;
+                self.give_back(&lease, None, None, talk).await;
                 return Err(CronFailure::Foreign(why));
             }
         };
         let now_ms = wall.now_ms();
         let Some(record) = record else {
             // Whoever comes first begins to count.
-            self.give_back(&lease, Some(&Record::from(now_ms)), talk).await;
+            self.give_back(&lease, Some(&Record::from(now_ms)), None, talk).await;
             return Ok(Turned::Known(Looked { last: Some(now_ms), runs: false }));
         };
         match self.rule().due(Some(record.slot_ms), now_ms) {
             Due::Now(slot) => self.run_slot(&lease, record, slot, signals, talk).await,
             Due::At(_) | Due::Never => {
-                self.give_back(&lease, None, talk).await;
+                self.give_back(&lease, None, None, talk).await;
                 Ok(Turned::Known(Looked { last: Some(record.slot_ms), runs: false }))
             }
         }
@@ -149,33 +149,35 @@ impl Job {
         };
         if let Some(stopped) = stopped {
             // It may have been written all the same. No program was started, so the slot is not over.
-            self.give_back(lease, Some(&before), talk).await;
+            self.give_back(lease, Some(&before), None, talk).await;
             guardian.finish().await;
             return stopped;
         }
         let tenancy = Tenancy::new(lease.clone(), &guardian, &dir, self.grace);
         let ran = self.supervised(&tenancy, &before, &began, signals, talk).await;
         let (exit, signal) = match ran {
-            Ok((RunOutcome::Ended(exit), signal)) => (Some(exit.number()), signal),
+            Ok((RunOutcome::Ended(exit), signal)) => {
+                (Some((exit.number(), exit.failure())), signal)
+            }
             Ok((RunOutcome::Lost(_), signal)) => (None, signal),
             Ok((RunOutcome::Signalled(signal), _)) => (None, Some(signal)),
             Err(RunFailure::Start(error)) => {
                 talk(&format!("{}: {error}", self.key));
-                (Some(shell_code(&error)), None)
+                (Some((shell_code(&error), Some(error.to_string()))), None)
             }
-            Err(RunFailure::GuardianGone) => {
-                talk(&format!("{}: {}", self.key, RunFailure::GuardianGone));
-                (Some(KILLED), None)
+            Err(failure @ RunFailure::GuardianGone) => {
+                talk(&format!("{}: {failure}", self.key));
+                (Some((KILLED, Some(failure.to_string()))), None)
             }
             Err(failure) => {
                 guardian.finish().await;
                 return Err(failure.into());
             }
         };
-        if let Some(exit) = exit {
+        if let Some((exit, reason)) = exit {
             let ended = self.ended(began, exit, &tenancy, talk);
             talk(&format!("{}: the run of {} ended with {exit}", self.key, ended.slot()));
-            self.give_back(lease, Some(&ended), talk).await;
+            self.give_back(lease, Some(&ended), reason.as_deref(), talk).await;
         }
         guardian.finish().await;
         let known = Looked { last: Some(slot), runs: false };
@@ -236,15 +238,18 @@ impl Job {
     }
 
     /// Gives the lease back, with a new value or without.
-    async fn give_back(&self, lease: &Lease, record: Option<&Record>, talk: &impl Fn(&str)) {
+    async fn give_back(
+        &self,
+        lease: &Lease,
+        record: Option<&Record>,
+        reason: Option<&str>,
+        talk: &impl Fn(&str),
+    ) {
         if !lease.valid() {
             return;
         }
-        let released = match record {
-            Some(record) => lease.release_with(&record.to_value()).await,
-            None => lease.release().await,
-        };
-        if let Err(error) = released {
+        let value = record.map(Record::to_value);
+        if let Err(error) = lease.give_back(value.as_deref(), reason).await {
             talk(&format!("{}: not released, so it expires with its ttl: {error}", self.key));
         }
     }

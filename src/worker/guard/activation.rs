@@ -59,7 +59,7 @@ impl Guard {
         self.stop_check();
         self.report(Report::Leaving(why));
         self.state = GuardState::Deactivating;
-        self.why = Some(why);
+        (self.why, self.parted) = (Some(why), Some(why));
         (self.tries, self.retry_at) = (0, now);
         (self.alarmed, self.overran) = (false, false);
         if !self.rules.a_lease_outlasts_the_activation() {
@@ -73,6 +73,7 @@ impl Guard {
         if self.state == GuardState::Fencing {
             self.kill_running();
         }
+        self.parted = Some(why);
         self.give_back();
         self.state = GuardState::Standby;
         self.checks.begin_anew(now);

@@ -11,6 +11,7 @@ impl Guard {
     pub(super) fn granted(&mut self, deadline: Moment, now: Moment) {
         let Hold::Asking { withdrawn } = self.hold else { return };
         self.hold = Hold::Held { deadline };
+        self.parted = None;
         let wanted = self.rules.a_granted_lease_is_wanted(withdrawn);
         if wanted && self.state == GuardState::Standby {
             self.fenced = false;

@@ -30,6 +30,16 @@ pub enum ScriptOutcome {
     TimedOut,
 }
 
+impl fmt::Display for ScriptOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ok => "succeeded",
+            Self::Failed => "failed",
+            Self::TimedOut => "took too long and was killed",
+        })
+    }
+}
+
 /// An input of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
@@ -156,6 +166,20 @@ pub enum Rest {
     WillRan,
     /// SIGTERM or SIGINT arrived, or the guardian is gone.
     Terminated,
+}
+
+impl fmt::Display for Rest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unhealthy => f.write_str("too many health checks failed in a row"),
+            Self::FenceFailed(outcome) => write!(f, "the fence {outcome}"),
+            Self::ActivateFailed(outcome) => write!(f, "the activation {outcome}"),
+            Self::Unrenewed => f.write_str("no server answers, and the lease is about to end"),
+            Self::Lost => f.write_str("the lease is lost"),
+            Self::WillRan => f.write_str("its guardian has deactivated the service"),
+            Self::Terminated => f.write_str("the agent ends"),
+        }
+    }
 }
 
 /// A state that needs a person's attention.

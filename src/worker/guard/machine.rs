@@ -30,6 +30,8 @@ pub struct Guard {
     /// the service is inactive.
     pub(super) must_end_by: Option<Moment>,
     pub(super) why: Option<Rest>,
+    /// Why the lease of the latest campaign was given up.
+    pub(super) parted: Option<Rest>,
     /// The number of consecutive failed deactivations.
     pub(super) tries: u32,
     /// When the deactivation is retried.
@@ -52,6 +54,12 @@ pub struct Guard {
 }
 
 impl Guard {
+    /// Why the lease of the latest campaign was given up, if it was.
+    #[must_use]
+    pub fn parted(&self) -> Option<Rest> {
+        self.parted
+    }
+
     /// A guard that knows nothing of its service yet. Its first step deactivates the service.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
@@ -64,6 +72,7 @@ impl Guard {
             fenced: false,
             must_end_by: None,
             why: None,
+            parted: None,
             tries: 0,
             retry_at: Moment::ZERO,
             alarmed: false,

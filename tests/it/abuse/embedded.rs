@@ -38,7 +38,7 @@ async fn p99(tenure: &Tenure, span: Duration) -> Duration {
         tenure.heartbeat("mine", beat, tenure.now()).await.expect("it is mine");
         took.push(at.elapsed());
         let at = Instant::now();
-        let release = Release { lease_id: grant.lease_id, value: None };
+        let release = Release::new(grant.lease_id);
         assert!(tenure.release("mine", release, tenure.now()).await.expect("it was mine"));
         took.push(at.elapsed());
         tokio::time::sleep(Duration::from_millis(2)).await;

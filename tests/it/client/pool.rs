@@ -5,6 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use serde_json::Value;
 use tenure::client::{Client, ClientError, Done, DrainHandle, Ended, Lease, Loss, WorkerPool};
 use tokio::task::JoinHandle;
 
@@ -242,7 +243,8 @@ async fn a_task_that_panics_or_fails_gives_its_lease_back_and_rests() {
     let server = Server::configured(STILL).await;
     let board = Board::default();
     let (seen, starts) = (board.clone(), board.clone());
-    let pool = member(&server.client(), "w1").keys(["p/0", "p/1"]).on_end(move |key, ended| {
+    let client = server.client();
+    let pool = member(&client, "w1").keys(["p/0", "p/1"]).on_end(move |key, ended| {
         seen.with(|entries| entries.ends.push((key.to_owned(), ended.clone())));
     });
     let handle = pool.drain_handle();
@@ -268,6 +270,16 @@ async fn a_task_that_panics_or_fails_gives_its_lease_back_and_rests() {
     assert_eq!(of("p/1"), Ended::Failed("no luck".into()));
     let Ended::Failed(why) = of("p/0") else { panic!("{ends:?}") };
     assert!(why.starts_with("panicked: ") && why.contains("on purpose"), "{why}");
+    for (key, said) in [("p/0", why.lines().next().unwrap_or_default()), ("p/1", "no luck")] {
+        let history = client.history(key, None).await.expect("the history").events;
+        let is_end =
+            |event: &&Value| event["type"].as_str().is_some_and(|it| it.ends_with("released"));
+        let ends: Vec<_> = history.iter().filter(is_end).collect();
+        let told =
+            |end: &&&Value| end["data"]["reason"].as_str().is_some_and(|it| it.starts_with(said));
+        // The drain ends a tenure, too.
+        assert!(ends.iter().filter(told).count() >= 3, "{ends:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,6 @@
 //! Giving back, handing over, being told to go.
 
-use tenure::lease::{Answer, ChangeKind, Lost, Mutant, Token};
+use tenure::lease::{Answer, ChangeKind, Lost, Mutant, Release, Request, Token, Transfer};
 
 use crate::core::harness::*;
 
@@ -18,6 +18,29 @@ fn release_and_the_next_grant_are_one_write() {
     assert!(matches!(released.answer(), Answer::Released(true)));
     assert_eq!(b.grant().view.owner.unwrap().as_str(), "b");
     assert_eq!(bench.events(), ["granted", "released", "granted"]);
+}
+
+#[test]
+fn what_the_holder_says_of_the_end_is_its_reason() {
+    let reason = |bench: &Bench| bench.cell.history.last().and_then(|it| it.reason.clone());
+    let why = || Some("exit code 9".into());
+    let (mut bench, a) = held_by("a");
+    bench.done(Request::Release(Release { reason: why(), ..Release::new(a.proof()) }));
+    assert_eq!(reason(&bench).as_deref(), Some("exit code 9"));
+    for (to, wanted) in [(None, "to any successor: exit code 9"), (Some("b"), "to b: exit code 9")]
+    {
+        let (mut bench, a) = held_by("a");
+        let (lease_id, to) = (a.proof(), to.map(owner));
+        let transfer = Transfer { lease_id, to, offer_ms: None, value: None, reason: why() };
+        bench.done(Request::Transfer(Box::new(transfer)));
+        assert_eq!(reason(&bench).as_deref(), Some(wanted));
+    }
+    // The reason of an order is not lost.
+    let (mut bench, a) = held_by("a");
+    bench.done(revoke());
+    bench.done(Request::Release(Release { reason: why(), ..Release::new(a.proof()) }));
+    assert_eq!(bench.events(), ["granted", "released"]);
+    assert_eq!(reason(&bench).as_deref(), Some("maintenance"));
 }
 
 #[test]

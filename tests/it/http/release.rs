@@ -56,6 +56,23 @@ async fn a_value_that_is_too_long_releases_nothing() {
 }
 
 #[tokio::test]
+async fn a_reason_is_told_and_has_bounds() {
+    let server = Server::start();
+    for path in ["/v1/release", "/v1/transfer"] {
+        let grant = server.acquire("k", "w", 60_000).await;
+        for reason in [String::new(), "r".repeat(257), "two\nlines".into()] {
+            let body = grant.proof_and(json!({ "reason": reason }));
+            server.post(path, &body).await.bad_field("reason");
+        }
+        assert_eq!(server.lease("k").await["state"], "held", "{path}");
+        let longest = "r".repeat(256);
+        server.post(path, &grant.proof_and(json!({ "reason": longest }))).await.ok();
+        let told = server.events_of("k").await.pop().expect("an event")["data"]["reason"].clone();
+        assert!(told.as_str().is_some_and(|told| told.ends_with(&longest)), "{path}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn a_batch_gets_a_verdict_per_lease() {
     let server = Server::start();
     let a = server.acquire("a", "w", 60_000).await;

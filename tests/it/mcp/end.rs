@@ -64,6 +64,22 @@ async fn everything_is_released_at_once_and_what_waits_is_given_up() {
 }
 
 #[tokio::test]
+async fn what_an_agent_says_of_the_end_is_in_the_history() {
+    let server = Server::start();
+    let mut client = Client::start(server.addr, "w").await;
+    for (tool, wanted) in
+        [("release", "the tests fail"), ("hand_over", "to any successor: the tests fail")]
+    {
+        client.claim("k").await;
+        let told = client.call(tool, json!({ "key": "k", "reason": "r".repeat(257) })).await;
+        assert!(told.failed && told.message.contains("reason"), "{told:?}");
+        client.call(tool, json!({ "key": "k", "reason": "the tests fail" })).await.done();
+        let events = server.events_of("k").await;
+        assert_eq!(events.last().expect("an event")["data"]["reason"], wanted);
+    }
+}
+
+#[tokio::test]
 async fn a_call_that_does_not_wait_is_answered_when_the_input_ends_behind_it() {
     let server = Server::start();
     server.acquire("k", "other", 60_000).await;

@@ -31,7 +31,7 @@ async fn a_plugin_of_an_embedded_coordinator_is_notified_and_goes_on_after_a_res
             for name in ["job/1", "other"] {
                 let one = AcquireOne::new(key(name), owner.clone(), 60_000);
                 let grant = tenure.acquire(&one, tenure.now()).await.expect("granted");
-                let release = Release { lease_id: grant.lease_id, value: None };
+                let release = Release::new(grant.lease_id);
                 tenure.release(name, release, tenure.now()).await.expect("released");
             }
             told(dir.path(), "hook").len() >= 4 * round

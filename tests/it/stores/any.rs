@@ -211,7 +211,7 @@ fn an_actor_that_dies_while_it_grants_keeps_no_other_key_from_the_caller() {
         });
         tokio::time::sleep(Duration::from_millis(200)).await;
         let release = async |name, lease_id| {
-            let release = Release { lease_id, value: None };
+            let release = Release::new(lease_id);
             manager.release(name, release, manager.now()).await
         };
         gate.send_replace(false);
@@ -284,7 +284,7 @@ fn a_key_that_comes_free_while_the_keys_are_listed_is_granted() {
             let lease_id = grants[n].as_ref().expect("a grant").lease_id;
             let release = async {
                 tokio::time::sleep(Duration::from_millis(after_ms)).await;
-                let release = Release { lease_id, value: None };
+                let release = Release::new(lease_id);
                 manager.release(ones[n].key.as_str(), release, manager.now()).await
             };
             let call = manager.acquire_any(&waiting, manager.now());

@@ -25,7 +25,7 @@ fn the_write_alone_says_which_record_is_forgotten() {
         let manager = open(store.clone()).await;
         let one = AcquireOne::new(key("a"), owner("w"), 60_000);
         let grant = manager.acquire(&one, manager.now()).await.expect("a grant");
-        let release = Release { lease_id: grant.lease_id, value: None };
+        let release = Release::new(grant.lease_id);
         manager.release("a", release, manager.now()).await.expect("a release");
         store.unreadable.store(true, SeqCst);
         let forgotten = manager.forget("a", None, ("test", "test"), manager.now()).await;

@@ -111,7 +111,7 @@ fn a_grant_on_its_way_to_a_waiter_of_a_session_is_given_back() {
         // It waits in both queues, and looks at nothing from now on.
         let queued = tokio::time::timeout(Duration::from_millis(300), call.as_mut()).await;
         assert!(queued.is_err(), "{queued:?}");
-        let release = Release { lease_id: first.lease_id, value: None };
+        let release = Release::new(first.lease_id);
         hang_up_unheard(&manager, call, async {
             manager.release("a", release, manager.now()).await.expect("a release");
         })

@@ -31,7 +31,7 @@ fn an_order_that_waits_in_vain_says_so_and_changes_nothing() {
         assert!(ordered.as_ref().is_err_and(taken), "{ordered:?}");
         assert_eq!(manager.controls("default").frozen, None);
         manager
-            .release(pool.as_str(), Release { lease_id, value: None }, manager.now())
+            .release(pool.as_str(), Release::new(lease_id), manager.now())
             .await
             .expect("a release");
         freeze().await.expect("it stands");

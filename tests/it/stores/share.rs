@@ -26,7 +26,7 @@ fn the_pool_is_looked_through_for_a_repeated_call_alone() {
         for name in ["a", "b"] {
             let one = AcquireOne::new(key(name), owner.clone(), 60_000);
             let grant = manager.acquire(&one, manager.now()).await.expect("a grant");
-            let release = Release { lease_id: grant.lease_id, value: None };
+            let release = Release::new(grant.lease_id);
             manager.release(name, release, manager.now()).await.expect("a release");
         }
         let spec = SessionSpec { pool: Some("default".into()), ..plain_session() };
@@ -43,7 +43,7 @@ fn the_pool_is_looked_through_for_a_repeated_call_alone() {
         // It counts the pool.
         let mut all = ask(None).await.expect("both keys").grants;
         let (given_back, grant) = all.pop().expect("two");
-        let release = Release { lease_id: grant.lease_id, value: None };
+        let release = Release::new(grant.lease_id);
         manager.release(given_back.as_str(), release, manager.now()).await.expect("a release");
 
         store.scans.store(0, SeqCst);

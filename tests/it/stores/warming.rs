@@ -36,7 +36,7 @@ async fn write_orders(manager: &Manager, value: &str) {
     let pool = Key::of_pool("default");
     let one = AcquireOne { wait_ms: 10_000, ..one(pool.clone(), "another program") };
     let lease_id = manager.acquire(&one, manager.now()).await.expect("a grant").lease_id;
-    let release = Release { lease_id, value: Some(value.into()) };
+    let release = Release { value: Some(value.into()), ..Release::new(lease_id) };
     manager.release(pool.as_str(), release, manager.now()).await.expect("a release");
 }
 

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tenure::client::{Client, Hold};
 
 use crate::{support::node::Node, upgrade::Version};
 
@@ -137,5 +138,22 @@ async fn a_version_that_was_killed_leaves_everything_to_the_other() {
         place.start(to).await;
         check(&place, &before).await;
         place.node.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_of_this_version_gives_its_lease_back_to_the_previous_one() {
+    let mut place = Place::new();
+    place.start(Version::Previous).await;
+    let client = Client::new(&place.node.url).expect("an address");
+    for hands_over in [false, true] {
+        let lease = client.hold(Hold::key("k").owner("w")).await.expect("the lease");
+        let ended = if hands_over {
+            lease.transfer_because(None, Some("half"), "the tests fail").await
+        } else {
+            lease.release_because("the tests fail").await
+        };
+        assert!(ended.expect("it is told"), "hands over: {hands_over}");
+        assert_eq!(client.lease("k").await.expect("the view").state, "free");
     }
 }

@@ -155,6 +155,45 @@ async fn a_connection_that_falls_silent_keeps_nobody_from_a_free_lease() {
 }
 
 #[tokio::test]
+async fn guard_and_work_take_a_free_lease_over_new_connections() {
+    let (server, place) = (Server::start(), Place::new());
+    let proxy = Proxy::to(server.addr).await;
+    let url = format!("http://{}", proxy.addr);
+    let mut held = Vec::new();
+    for key in ["k1", "k2"] {
+        held.push(server.acquire(key, "other", 60_000).await);
+    }
+    let start = |args: &str, rest: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        command.args(["--server", &url]).args(args.split_whitespace()).args(rest);
+        command.env_remove("NOTIFY_SOCKET");
+        place.start(command)
+    };
+    let scripts = ["--healthcheck", "true", "--activate", "true", "--deactivate", "true"];
+    let _guard = start("guard --key k1 --owner g -r 1s -f 4 -c 1", &scripts);
+    let mut worker = start(
+        "work --pool default --keys k2 --owner w --ttl 6s --grace 1s",
+        &["--", "/bin/sleep", "60"],
+    );
+    waits(server.addr, "k1").await;
+    let said = worker.said();
+    let idle = async || said.lock().expect("no panic").iter().any(|line| line.contains("waiting"));
+    assert!(within(PATIENCE, idle).await, "{:?}", said.lock());
+    proxy.stick();
+    for grant in &held {
+        server.post("/v1/release", &grant.proof()).await.ok();
+    }
+    let before = boottime_ms();
+    for (key, owner) in [("k1", "g"), ("k2", "w")] {
+        // A grant that went into the silent connection has ended by then.
+        let kept = async || {
+            boottime_ms() - before > 8_000 && lease(server.addr, key).await["owner"] == owner
+        };
+        assert!(within(ms(17_000), kept).await, "{}", lease(server.addr, key).await);
+    }
+}
+
+#[tokio::test]
 async fn a_time_that_a_person_gave_is_kept_to_the_second() {
     let (server, place) = (Server::start(), Place::new());
     let proxy = Proxy::to(server.addr).await;

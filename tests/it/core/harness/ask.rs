@@ -118,7 +118,7 @@ pub fn heartbeat_with(lease_id: LeaseId, value: Option<&str>, ttl_ms: Option<u64
 }
 
 pub fn release(lease_id: LeaseId) -> Request {
-    Request::Release(Release { lease_id, value: None })
+    Request::Release(Release::new(lease_id))
 }
 
 /// By the coordinator, for a caller that no answer reached.
@@ -133,13 +133,25 @@ pub fn give_back_of(lease_id: LeaseId, granter: Nonce) -> Request {
 
 pub fn transfer(lease_id: LeaseId, to: &str) -> Request {
     let offer_ms = Some(5_000);
-    Request::Transfer(Box::new(Transfer { lease_id, to: Some(owner(to)), offer_ms, value: None }))
+    Request::Transfer(Box::new(Transfer {
+        lease_id,
+        to: Some(owner(to)),
+        offer_ms,
+        value: None,
+        reason: None,
+    }))
 }
 
 /// To whoever is next, with a last value.
 pub fn hand_over(lease_id: LeaseId, value: Option<&str>) -> Request {
     let value = value.map(Into::into);
-    Request::Transfer(Box::new(Transfer { lease_id, to: None, offer_ms: None, value }))
+    Request::Transfer(Box::new(Transfer {
+        lease_id,
+        to: None,
+        offer_ms: None,
+        value,
+        reason: None,
+    }))
 }
 
 /// How long a holder has that is asked to hand over.

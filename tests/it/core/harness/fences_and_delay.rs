@@ -104,7 +104,8 @@ impl Duties {
                     self.min_hold = self.earlier_hold.take();
                 }
                 // An administrator's order ends a minimum hold, and so does a transfer by name.
-                let named = change.reason.as_deref() != Some("to any successor");
+                let to_any = |reason: &str| reason.starts_with("to any successor");
+                let named = !change.reason.as_deref().is_some_and(to_any);
                 if kind == ChangeKind::Revoked || kind == ChangeKind::Transferred && named {
                     self.min_hold = None;
                 }
