@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 
 use super::{
     Context, Failure, args,
-    output::talk,
+    output::log,
     run::{HeldProgram, signalled},
 };
 use crate::worker::{
@@ -66,7 +66,7 @@ enum MissedArg {
 impl CronArgs {
     pub(super) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let grace = self.held.grace()?;
-        tokio::spawn(warn(context.client.clone(), (self.held.ttl, grace), "--grace", talk));
+        tokio::spawn(warn(context.client.clone(), (self.held.ttl, grace), "--grace", log));
         let job = Job {
             client: context.client.clone(),
             schedule: self.slots()?,
@@ -82,7 +82,7 @@ impl CronArgs {
             late: self.late,
             command: self.held.command,
         };
-        match cron::run(job, talk).await {
+        match cron::run(job, log).await {
             Ok(signal) => Ok(signalled(signal.as_raw())),
             Err(CronFailure::Client(error)) => Err(error.into()),
             Err(CronFailure::Foreign(why)) => Err(Failure::Usage(why)),

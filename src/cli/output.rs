@@ -14,7 +14,11 @@ use super::{
     format::Format,
 };
 use crate::{
-    client::LeaseView, lease::is_hidden, settings::format_duration, telemetry::escaped_json,
+    client::LeaseView,
+    clock::{Clock as _, SystemClock, rfc3339},
+    lease::is_hidden,
+    settings::format_duration,
+    telemetry::escaped_json,
 };
 
 /// Writes results to stdout, in the format that the user chose.
@@ -126,6 +130,12 @@ impl Output {
 /// Writes a message for people to stderr. A closed stderr is not an error.
 pub(super) fn talk(text: &str) {
     let _ = writeln!(io::stderr().lock(), "tenure: {}", shown_lines(text));
+}
+
+/// Writes a message of a command that runs for long, with the time, to stderr.
+pub(super) fn log(text: &str) {
+    let now = rfc3339(SystemClock::new().wall_ms());
+    let _ = writeln!(io::stderr().lock(), "{now} tenure: {}", shown_lines(text));
 }
 
 /// Writes what is wrong with the arguments, which it repeats, to stderr.

@@ -4,7 +4,7 @@ use std::{ffi::OsString, process::ExitCode, time::Duration};
 
 use clap::{ArgGroup, Args};
 
-use super::{Context, Exit, Failure, args, exit::advised, output::talk};
+use super::{Context, Exit, Failure, args, exit::advised, output::log};
 use crate::{
     client::Hold,
     worker::{
@@ -121,7 +121,7 @@ impl From<LockArgs> for RunArgs {
 impl RunArgs {
     pub(super) async fn run(self, context: &Context) -> Result<ExitCode, Failure> {
         let grace = self.terms.held.grace()?;
-        tokio::spawn(warn(context.client.clone(), (self.terms.held.ttl, grace), "--grace", talk));
+        tokio::spawn(warn(context.client.clone(), (self.terms.held.ttl, grace), "--grace", log));
         let run = Run {
             client: context.client.clone(),
             hold: self.hold(),
@@ -129,7 +129,7 @@ impl RunArgs {
             grace,
             command: self.terms.held.command,
         };
-        match run.run(talk).await {
+        match run.run(log).await {
             Ok(RunOutcome::Ended(exit)) => Ok(exit.number().into()),
             Ok(RunOutcome::Lost(_)) => Ok(Exit::Lost.into()),
             Ok(RunOutcome::Signalled(signal)) => Ok(signalled(signal.as_raw())),
@@ -139,7 +139,7 @@ impl RunArgs {
                 Err(advised(error, advice).into())
             }
             Err(RunFailure::Start(RunError::TooLate)) => {
-                talk("the lease was about to end before the program could be started");
+                log("the lease was about to end before the program could be started");
                 Ok(Exit::Lost.into())
             }
             Err(failure) => Err(anyhow::Error::from(failure).into()),

@@ -3,10 +3,12 @@
 use std::{ffi::OsString, io::Read as _, sync::Arc, time::Duration};
 
 use clap::{ArgGroup, Args, ValueEnum};
+use serde::Serialize;
 
-use super::{Context, Exit, Failure, args, output::talk};
+use super::{Context, Exit, Failure, args, output::log};
 use crate::{
     client::{LeaseFilter, WorkerPool},
+    clock::{Clock as _, SystemClock, rfc3339},
     lease::reports::MAX_LOAD,
     worker::{
         fits,
@@ -125,7 +127,7 @@ impl WorkArgs {
         let grace = self.grace.unwrap_or_else(|| usual_grace(self.ttl));
         fits(self.ttl, grace).map_err(Failure::Usage)?;
         let keys = self.keys(context).await?;
-        tokio::spawn(warn(context.client.clone(), (self.ttl, grace), "--grace", talk));
+        tokio::spawn(warn(context.client.clone(), (self.ttl, grace), "--grace", log));
         let pool = WorkerPool::new(context.client.clone(), self.pool.as_str())
             .owner(self.owner.clone().unwrap_or_else(args::default_owner))
             .weight(self.weight)
@@ -199,13 +201,22 @@ fn lines(file: &str) -> Result<Vec<String>, Failure> {
     Ok(args::names(&text))
 }
 
+/// An event as `--output json` writes it.
+#[derive(Serialize)]
+struct Timed<'a> {
+    time: String,
+    #[serde(flatten)]
+    event: &'a Event,
+}
+
 /// Writes an event to standard error: standard output belongs to the programs.
 fn say(event: &Event, as_json: bool) {
-    match serde_json::to_string(event) {
+    let time = rfc3339(SystemClock::new().wall_ms());
+    match serde_json::to_string(&Timed { time, event }) {
         Ok(line) if as_json => {
             use std::io::Write as _;
             let _ = writeln!(std::io::stderr().lock(), "{line}");
         }
-        _ => talk(&event.to_string()),
+        _ => log(&event.to_string()),
     }
 }

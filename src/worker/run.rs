@@ -220,6 +220,9 @@ pub(super) async fn supervise(
             }
         }
     };
+    if let Some(why) = exit.why.filter(|_| loss.is_none()).and_then(Why::unsaid) {
+        talk(&format!("{}: the program was {why}", tenancy.lease.key()));
+    }
     Ok((verdict(exit, loss)?, asked))
 }
 

@@ -363,7 +363,7 @@ impl Tended {
         let Some(mut child) = self.child.take() else { return Ok(None) };
         child.group.forget();
         let pid = Some(child.running.pid);
-        self.say("ended", pid, exit.to_string());
+        self.say("ended", pid, exit.in_full());
         match exit.why {
             _ if ending => return Ok(None),
             Some(Why::GuardianGone) => return Err("the guardian is gone".into()),

@@ -107,9 +107,9 @@ impl Process {
 
     /// The rest of the first line that begins so, as soon as there is one. `None` when it ends, or is silent for
     /// longer.
-    pub fn line(&self, beginning: &str, patience: Duration) -> Option<String> {
+    pub fn line(&self, words: &str, patience: Duration) -> Option<String> {
         let find = |lines: &VecDeque<String>| {
-            lines.iter().find_map(|line| line.strip_prefix(beginning)).map(str::to_owned)
+            lines.iter().find_map(|line| line.split_once(words)).map(|(_, rest)| rest.to_owned())
         };
         let waits = |(lines, over): &mut (VecDeque<String>, bool)| !*over && find(lines).is_none();
         let waited = self.said.more.wait_timeout_while(self.said.lock(), patience, waits);

@@ -12,7 +12,7 @@ use clap::Args;
 
 use self::tell::Teller;
 pub use self::will::LastWillArgs;
-use super::{Exit, Failure, args::duration, output::talk};
+use super::{Exit, Failure, args::duration, output::log};
 use crate::{
     client::Client,
     worker::{
@@ -84,12 +84,12 @@ impl GuardArgs {
         let charge = self.charge()?;
         let Settings { ttl, deactivate_timeout, .. } = charge.settings;
         let times = (ttl, deactivate_timeout);
-        tokio::spawn(warn(client.clone(), times, "--deactivate-timeout", talk));
+        tokio::spawn(warn(client.clone(), times, "--deactivate-timeout", log));
         let mut teller = Teller::new(&charge);
         match agent::run(client, charge, None, |told| teller.tell(&told)).await {
             Ok(true) => Ok(Exit::Done),
             Ok(false) => {
-                talk("guard failed: the messages above say whether the service is inactive");
+                log("guard failed: the messages above say whether the service is inactive");
                 Ok(Exit::Lost)
             }
             Err(why) => Err(Failure::Other(anyhow::anyhow!(why))),

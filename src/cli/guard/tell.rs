@@ -6,13 +6,13 @@ use sd_notify::NotifyState;
 
 use super::pace::{Pace, Words};
 use crate::{
-    cli::output::{shown, talk},
+    cli::output::{log, shown},
     clock::{Clock, SystemClock},
     lease::Moment,
     settings::format_duration,
     worker::{
         agent::{AgentMessage, Charge},
-        guard::{Alarm, GuardState, Report, Rest, ScriptOutcome},
+        guard::{Alarm, GuardState, Report, Rest},
     },
 };
 
@@ -71,24 +71,25 @@ impl Teller {
                 }
             }
             Report::Leaving(why) => {
-                self.say(&format!("deactivates the service: {}", reason(why)));
+                self.say(&format!("deactivates the service: {}", why));
                 if why == Rest::Terminated {
                     notify(NotifyState::Stopping);
                 }
             }
             Report::Unhealthy { failures, outcome } => {
-                let ended = ended(outcome);
                 match self.pace.words(failures, self.clock.now()) {
                     Words::News => {
-                        self.say(&format!("the health check {ended} ({failures} in a row)"));
+                        self.say(&format!("the health check {outcome} ({failures} in a row)"));
                     }
-                    Words::Still => self.say(&format!("the health check {ended} again, as before")),
+                    Words::Still => {
+                        self.say(&format!("the health check {outcome} again, as before"))
+                    }
                     Words::Nothing => {}
                 }
             }
             Report::Resting { why, pause } => {
                 let pause = format_duration(pause);
-                self.say(&format!("does not compete for the lease for {pause}: {}", reason(why)));
+                self.say(&format!("does not compete for the lease for {pause}: {}", why));
             }
             Report::Alarm(alarm) => {
                 let words = alarm_words(alarm);
@@ -99,7 +100,7 @@ impl Teller {
     }
 
     fn say(&self, words: &str) {
-        talk(&format!("guard {}: {words}", self.key));
+        log(&format!("guard {}: {words}", self.key));
     }
 }
 
@@ -137,25 +138,5 @@ fn alarm_words(alarm: Alarm) -> String {
             format!("the service is not deactivated after {tries} failed tries; {left}; retrying")
         }
         Alarm::Overrun => "the lease has ended, and the service may still be active".to_owned(),
-    }
-}
-
-fn ended(outcome: ScriptOutcome) -> &'static str {
-    match outcome {
-        ScriptOutcome::Ok => "succeeded",
-        ScriptOutcome::Failed => "failed",
-        ScriptOutcome::TimedOut => "took too long and was killed",
-    }
-}
-
-fn reason(why: Rest) -> String {
-    match why {
-        Rest::Unhealthy => "too many health checks failed in a row".to_owned(),
-        Rest::FenceFailed(outcome) => format!("the fence {}", ended(outcome)),
-        Rest::ActivateFailed(outcome) => format!("the activation {}", ended(outcome)),
-        Rest::Unrenewed => "no server answers, and the lease is about to end".to_owned(),
-        Rest::Lost => "the lease is lost".to_owned(),
-        Rest::WillRan => "its guardian has deactivated the service".to_owned(),
-        Rest::Terminated => "the agent ends".to_owned(),
     }
 }

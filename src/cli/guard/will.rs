@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tokio::{process::Command, time::sleep};
 
 use crate::{
-    cli::{Exit, Failure, output::talk},
+    cli::{Exit, Failure, output::log},
     client::Client,
 };
 
@@ -38,10 +38,8 @@ impl LastWillArgs {
             script.args(["-c", &self.deactivate, "deactivate", "standby"]);
             match script.status().await {
                 Ok(status) if status.success() => break,
-                Ok(status) => talk(&format!("guard: ALARM: the deactivation failed: {status}")),
-                Err(error) => {
-                    talk(&format!("guard: ALARM: the deactivation cannot start: {error}"))
-                }
+                Ok(status) => log(&format!("guard: ALARM: the deactivation failed: {status}")),
+                Err(error) => log(&format!("guard: ALARM: the deactivation cannot start: {error}")),
             }
             sleep(PAUSE).await;
         }

@@ -103,6 +103,21 @@ impl Exit {
         let number = self.code.or(self.signal.map(|signal| 128 + signal));
         number.and_then(|number| u8::try_from(number & 0xff).ok()).unwrap_or(255)
     }
+
+    /// How the program ended, and why it was stopped if nobody has said so yet.
+    #[must_use]
+    pub fn in_full(&self) -> String {
+        match self.why.and_then(Why::unsaid) {
+            Some(why) => format!("{self}: {why}"),
+            None => self.to_string(),
+        }
+    }
+
+    /// What to say of the program if it failed.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        (!self.success()).then(|| format!("the program failed: {self}"))
+    }
 }
 
 impl std::fmt::Display for Exit {
@@ -127,6 +142,22 @@ pub enum Why {
     AgentGone,
     /// The guardian is gone, so the agent killed the program.
     GuardianGone,
+}
+
+impl Why {
+    /// The reason in words. `None` where whoever asked for the stop has said it.
+    #[must_use]
+    pub fn unsaid(self) -> Option<&'static str> {
+        match self {
+            Self::Asked => None,
+            Self::Deadline => {
+                Some("stopped by the guardian, because no coordinator confirmed the lease in time")
+            }
+            Self::Limit => Some("stopped, because it ran longer than its limit"),
+            Self::AgentGone => Some("stopped by the guardian, because the agent is gone"),
+            Self::GuardianGone => Some("killed, because the guardian is gone"),
+        }
+    }
 }
 
 /// Why a program was not started.

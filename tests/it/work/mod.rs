@@ -15,6 +15,7 @@ mod guardian;
 mod ignored;
 mod process;
 mod programs;
+mod reasons;
 mod run;
 mod waiting;
 mod waits;
