@@ -60,6 +60,7 @@ mod revoke;
 mod run;
 mod secret;
 mod serve;
+mod runbook;
 mod servers;
 mod sessions;
 mod settings_file;
@@ -177,6 +178,7 @@ enum Command {
     Completions(completions::CompletionsArgs),
     Man(man::ManArgs),
 }
+    Runbook(runbook::RunbookArgs),
 
 impl Command {
     /// The formats in which this command prints a single field.
@@ -204,7 +206,9 @@ impl Command {
 /// Runs the command that this process's arguments name.
 #[must_use]
 pub fn main() -> ExitCode {
-    let parsed = without_empty_variables(Cli::command()).try_get_matches().and_then(|matches| {
+    let command = without_empty_variables(Cli::command());
+    let arguments = runbook::without_help(std::env::args_os().collect());
+    let parsed = command.try_get_matches_from(arguments).and_then(|matches| {
         let cli = Cli::from_arg_matches(&matches);
         cli.map(|cli| (cli, matches)).map_err(|error| error.format(&mut Cli::command()))
     });
@@ -337,6 +341,7 @@ fn run(cli: Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, Failu
         Command::Man(args) => args.run(Cli::command(), &output),
     }?;
     Ok(exit.into())
+        Command::Runbook(args) => args.run(&output),
 }
 
 /// Runs a client command on one thread: it has only one or two connections.

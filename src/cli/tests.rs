@@ -57,6 +57,8 @@ fn what_the_contract_names_can_be_written() {
         "--context prod ls",
         "ls --session 00ff",
         "acquire jobs/1 --session 00ff",
+        "runbook",
+        "runbook TenureChurnHigh",
         "fence-skip jobs/1 --reason scrapped",
         "sessions",
         "sessions --owner w",

@@ -16,6 +16,7 @@ mod notifications;
 mod pool;
 pub mod recent;
 mod recorder;
+pub mod runbook;
 mod table;
 #[cfg(feature = "otel")]
 pub mod trace;

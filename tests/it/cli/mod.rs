@@ -4,6 +4,7 @@ mod admin;
 mod complete;
 mod contexts;
 mod lists;
+mod runbook;
 mod scripts;
 mod status;
 pub mod user;

@@ -85,8 +85,10 @@ function entry(one) {
   // What leads to the command, and the command.
   const [, before, command] = /^(.*?)(tenure (?!access)[a-z-]+ .+)?$/s.exec(one.help ?? "");
   const code = command && h("code", {}, command);
-  const where = WHERE[one.kind]?.(one);
-  const skips = one.kind === "fence-failed" && one.key && may(person(), "break", one.key);
+  const [, alert] = /^tenure help runbook (\w+)$/.exec(command ?? "") ?? [];
+  const where = alert ? ["Runbook", `/docs/runbook/${alert}`] : WHERE[one.kind]?.(one);
+  const fences = one.kind === "fence-failed" && one.key
+    ? ["fence-retry", "fence-skip"].filter((kind) => may(person(), ORDERS[kind].verb(), one.key)) : [];
   return h("li", { class: one.severity },
     h("p", {}, badge(one.severity, one.severity === "critical" ? "bad" : "warn"), " ", text(one.says), " ",
       one.scope === "node" && thisNode()),
