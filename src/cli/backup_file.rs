@@ -13,8 +13,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::private_file;
 use crate::{
+    clock::{Clock as _, SystemClock, rfc3339},
     lease::{Epoch, Key, Level, Record, Revision},
-    store::{Meta, SecretBytes, own_level},
+    store::{LeaseStore, Meta, SecretBytes, own_level},
 };
 
 /// The version of the format that this program writes.
@@ -64,6 +65,13 @@ impl Header {
         }
     }
 
+    /// The header of a backup that is written now.
+    pub(super) fn of(kind: &str, store: &dyn LeaseStore) -> anyhow::Result<Self> {
+        let secret = store.secret_bytes().context("this kind of store cannot be backed up")?;
+        let written_at = rfc3339(SystemClock::new().wall_ms());
+        Ok(Self::new(kind, &store.meta(), written_at, secret))
+    }
+
     /// The secret from which lease ids are derived.
     pub(super) fn secret(&self) -> anyhow::Result<SecretBytes> {
         let bytes = unhex(&self.secret.0).and_then(|bytes| bytes.try_into().ok());
@@ -96,18 +104,16 @@ struct Trailer {
     sha256: String,
 }
 
-/// Writes a backup. An unfinished file is removed on drop.
-pub(super) struct Writer {
+/// Where a backup is written to. An unfinished file is removed on drop.
+struct Target {
     out: Box<dyn Write>,
     file: Option<(PathBuf, File)>,
-    sum: Sha256,
-    keys: u64,
     finished: bool,
 }
 
-impl Writer {
-    /// Writes to a new file that only its owner may read, or to stdout.
-    pub(super) fn create(path: Option<&Path>, header: &Header) -> anyhow::Result<Self> {
+impl Target {
+    /// A new file that only its owner may read, or stdout.
+    fn create(path: Option<&Path>) -> anyhow::Result<Self> {
         let (out, file): (Box<dyn Write>, _) = match path {
             None => {
                 private_file::refuse_if_others_read(
@@ -122,7 +128,41 @@ impl Writer {
                 (Box::new(out), Some((path.to_owned(), file)))
             }
         };
-        let mut writer = Self { out, file, sum: Sha256::new(), keys: 0, finished: false };
+        Ok(Self { out, file, finished: false })
+    }
+
+    /// Makes it durable.
+    fn finish(&mut self) -> anyhow::Result<()> {
+        self.out.flush()?;
+        if let Some((path, file)) = &self.file {
+            file.sync_all()?;
+            private_file::sync_folder(path)?;
+        }
+        self.finished = true;
+        Ok(())
+    }
+}
+
+/// Writes a backup.
+pub(super) struct Writer {
+    target: Target,
+    sum: Sha256,
+    keys: u64,
+}
+
+impl Writer {
+    /// Writes to a new file that only its owner may read, or to stdout.
+    pub(super) fn create(path: Option<&Path>, header: &Header) -> anyhow::Result<Self> {
+        Self::begin(Target::create(path)?, header)
+    }
+
+    /// Writes to a reader that keeps it to itself.
+    pub(super) fn into(out: Box<dyn Write>, header: &Header) -> anyhow::Result<Self> {
+        Self::begin(Target { out, file: None, finished: false }, header)
+    }
+
+    fn begin(target: Target, header: &Header) -> anyhow::Result<Self> {
+        let mut writer = Self { target, sum: Sha256::new(), keys: 0 };
         writer.line(header)?;
         Ok(writer)
     }
@@ -150,24 +190,51 @@ impl Writer {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
         self.sum.update(&text);
-        Ok(self.out.write_all(&text)?)
+        Ok(self.target.out.write_all(&text)?)
     }
 
     /// Makes the backup durable, and returns the number of keys.
     pub(super) fn finish(mut self) -> anyhow::Result<u64> {
         let sha256 = hex(&self.sum.clone().finalize());
         self.line(&Trailer { keys: self.keys, sha256 })?;
-        self.out.flush()?;
-        if let Some((path, file)) = &self.file {
-            file.sync_all()?;
-            private_file::sync_folder(path)?;
-        }
-        self.finished = true;
+        self.target.finish()?;
         Ok(self.keys)
     }
 }
 
-impl Drop for Writer {
+/// Copies a backup, line by line, and verifies its trailer.
+pub(super) struct Copy {
+    target: Target,
+    sum: Sha256,
+    /// The latest line, which may be the trailer.
+    latest: Option<Vec<u8>>,
+}
+
+impl Copy {
+    /// Copies to a new file that only its owner may read, or to stdout.
+    pub(super) fn create(path: Option<&Path>) -> anyhow::Result<Self> {
+        Ok(Self { target: Target::create(path)?, sum: Sha256::new(), latest: None })
+    }
+
+    pub(super) fn line(&mut self, line: Vec<u8>) -> anyhow::Result<()> {
+        self.target.out.write_all(&line)?;
+        if let Some(earlier) = self.latest.replace(line) {
+            self.sum.update(&earlier);
+        }
+        Ok(())
+    }
+
+    /// Makes the backup durable, if its trailer matches. Returns the number of keys.
+    pub(super) fn finish(mut self) -> anyhow::Result<u64> {
+        let trailer = self.latest.as_deref().and_then(|line| serde_json::from_slice(line).ok());
+        let Trailer { keys, sha256 } = trailer.context("it has no trailer")?;
+        anyhow::ensure!(sha256 == hex(&self.sum.clone().finalize()), "the checksum does not match");
+        self.target.finish()?;
+        Ok(keys)
+    }
+}
+
+impl Drop for Target {
     fn drop(&mut self) {
         if let (Some((path, _)), false) = (&self.file, self.finished) {
             let _ = std::fs::remove_file(path);

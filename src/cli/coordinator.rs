@@ -16,6 +16,7 @@ use rustls::ClientConfig;
 
 use super::{
     access_file::AccessFile,
+    backup_socket::BackupSocket,
     certificate::Certificate,
     descriptors, expiry,
     follower::Follower,
@@ -33,6 +34,7 @@ use crate::{
     lease::Nonce,
     manager::{Arbiters, Manager, engine::Engine},
     settings::{Audit, Settings},
+    store::LeaseStore,
     telemetry::{
         Metrics, Recorder,
         audit::{AuditError, AuditFiles, AuditLog},
@@ -47,6 +49,8 @@ const UPKEEP: Duration = Duration::from_secs(5);
 const OPEN_DOOR_WARNING: Duration = Duration::from_secs(3600);
 /// Number of connections that may wait to be accepted.
 const BACKLOG: i32 = 1024;
+/// The coordinator's user and group may connect to its Unix socket.
+const SOCKET_MODE: u32 = 0o660;
 /// How long the last lines of the audit log may take.
 const LAST_LINES: Duration = Duration::from_secs(10);
 /// The longest silence on an event stream. A comment is sent before it ends.
@@ -65,6 +69,8 @@ pub(crate) struct Coordinator {
     followers: Vec<Follower>,
     /// The file of the Unix socket, which is there until the end.
     socket: Option<SocketFile>,
+    /// Where backups of an embedded store are written to.
+    backups: Option<BackupSocket>,
     ended: tokio::task::JoinHandle<std::io::Result<()>>,
 }
 
@@ -184,7 +190,19 @@ impl Coordinator {
                 other_access = warn_of_other_access(&kept, &other_access);
             }
         });
-        Ok(Self { bound, engine, audit, traces, server: handle, has_tls, followers, socket, ended })
+        let backups = backups(settings, &engine.store.store);
+        Ok(Self {
+            bound,
+            engine,
+            audit,
+            traces,
+            server: handle,
+            has_tls,
+            followers,
+            socket,
+            backups,
+            ended,
+        })
     }
 
     /// The scheme of the port's URL.
@@ -220,6 +238,7 @@ impl Coordinator {
         self.engine.leave().await;
         self.server.stop(true).await;
         drop(self.socket);
+        drop(self.backups);
         self.engine.stop().await;
         if let Some(audit) = self.audit {
             let closed = apart(move || audit.close());
@@ -240,11 +259,22 @@ fn local(path: &Path) -> anyhow::Result<Option<(UnixListener, SocketFile)>> {
     if path.as_os_str().is_empty() {
         return Ok(None);
     }
-    let listening = socket::listen(path, BACKLOG);
+    let listening = socket::listen(path, BACKLOG, SOCKET_MODE);
     let listening = listening
         .with_context(|| format!("cannot listen on {} (server.listen_uds)", path.display()))?;
     tracing::info!(path = %path.display(), "listening on a Unix socket");
     Ok(Some(listening))
+}
+
+/// Where backups of an embedded store are written to. Without it, a backup needs a stop of the coordinator.
+fn backups(settings: &Settings, store: &Arc<dyn LeaseStore>) -> Option<BackupSocket> {
+    if settings.store.kind.is_shared() {
+        return None;
+    }
+    let dir = &settings.store.embedded.data_dir;
+    let opened = BackupSocket::open(dir, settings.store.kind.as_str(), store.clone());
+    let refused = |error| tracing::warn!(%error, "no backup can be made while this node serves");
+    opened.map_err(refused).ok()
 }
 
 /// The audit log, if the settings name its file.

@@ -15,6 +15,8 @@ mod attention;
 mod audit;
 mod backup;
 mod backup_file;
+mod backup_socket;
+mod backup_store;
 mod certificate;
 mod check;
 mod colour;

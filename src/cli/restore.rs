@@ -13,8 +13,9 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 
 use super::{
     Exit, Failure, Output, SettingsArgs,
-    backup::{progress, say_locked},
+    backup::say_locked,
     backup_file::{Backup, Item},
+    backup_store::progress,
     output,
     raise::{self, Change},
 };

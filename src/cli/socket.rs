@@ -1,6 +1,6 @@
 //! The Unix socket of a coordinator.
 //!
-//! Guarantees: nobody connects to the socket before its mode is [`MODE`]. The file of a process that is gone is
+//! Guarantees: nobody connects to the socket before it has its mode. The file of a process that is gone is
 //! replaced. That of a living process, and any other file, is left alone. At the end the file is removed, unless it is
 //! another's by then.
 //!
@@ -18,9 +18,6 @@ use std::{
 
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// The coordinator's user and group may connect.
-const MODE: u32 = 0o660;
-
 /// The file of a socket. Dropping it removes the file.
 pub(crate) struct SocketFile {
     path: PathBuf,
@@ -28,16 +25,20 @@ pub(crate) struct SocketFile {
     made: Identity,
 }
 
-/// Listens on a socket at this path.
+/// Listens on a socket at this path, whose file has this mode.
 ///
 /// # Errors
 /// The path cannot be used, or another process listens there.
-pub(crate) fn listen(path: &Path, backlog: i32) -> io::Result<(UnixListener, SocketFile)> {
+pub(crate) fn listen(
+    path: &Path,
+    backlog: i32,
+    mode: u32,
+) -> io::Result<(UnixListener, SocketFile)> {
     remove_if_dead(path)?;
     let flags = SocketFlags::CLOEXEC;
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
     net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    fs::set_permissions(path, Permissions::from_mode(MODE))?;
+    fs::set_permissions(path, Permissions::from_mode(mode))?;
     let file = SocketFile { path: path.to_owned(), made: identity(path)? };
     net::listen(&socket, backlog)?;
     Ok((UnixListener::from(socket), file))
@@ -84,24 +85,27 @@ impl Drop for SocketFile {
 mod tests {
     use super::*;
 
+    /// The mode that is asked for.
+    const MODE: u32 = 0o620;
+
     #[test]
     fn a_dead_socket_is_replaced_and_a_living_one_or_another_file_is_not() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("socket");
-        let (listener, file) = listen(&path, 1).expect("it is free");
+        let (listener, file) = listen(&path, 1, MODE).expect("it is free");
         let mode = fs::metadata(&path).expect("it is there").mode();
         assert_eq!(mode & 0o777, MODE);
-        let refused = listen(&path, 1).map(drop).expect_err("it is in use");
+        let refused = listen(&path, 1, MODE).map(drop).expect_err("it is in use");
         assert!(refused.to_string().contains("another process"), "{refused}");
         // As after a kill: the file stays, and nobody listens.
         drop(listener);
-        let (_listener, successor) = listen(&path, 1).expect("it is dead");
+        let (_listener, successor) = listen(&path, 1, MODE).expect("it is dead");
         drop(file);
         assert!(path.exists(), "it is the successor's");
         drop(successor);
         assert!(!path.exists());
         fs::write(&path, "text").expect("written");
-        let refused = listen(&path, 1).map(drop).expect_err("it is a file");
+        let refused = listen(&path, 1, MODE).map(drop).expect_err("it is a file");
         assert!(refused.to_string().contains("no socket"), "{refused}");
         assert!(path.exists());
     }

@@ -26,6 +26,8 @@ const RESTORING: &str = "RESTORING";
 const LOST_AND_FOUND: &str = "lost+found";
 /// What a node remembers of a shared store. By default the file is in the default directory of this store.
 const WITNESS: &str = "witness.json";
+/// Where a coordinator writes backups while it serves.
+const BACKUPS: &str = "backup.sock";
 
 const MAGIC: &[u8; 8] = b"tenureMT";
 /// The version of the file of a store above the first level: it has one more byte, the level. A program that knows no
@@ -231,7 +233,7 @@ fn refuse_foreign(dir: &Path) -> Result<(), EmbeddedOpenError> {
         let why = "is missing, though the log is there";
         return Err(EmbeddedOpenError::MetaCorrupt { path: dir.join(META), why });
     }
-    let ours = [LOCK, META_TEMPORARY, RESTORING, LOST_AND_FOUND, WITNESS];
+    let ours = [LOCK, META_TEMPORARY, RESTORING, LOST_AND_FOUND, WITNESS, BACKUPS];
     // A coordinator remembers there how far its audit log had come.
     let is_ours = |name: &str| {
         ours.contains(&name) || (name.starts_with("audit-") && name.ends_with(".head"))

@@ -1,6 +1,13 @@
 //! The embedded store.
 
-use std::{fs, os::unix::fs::OpenOptionsExt as _};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    os::unix::{
+        fs::{OpenOptionsExt as _, PermissionsExt as _},
+        net::UnixStream,
+    },
+};
 
 use crate::backup::{
     node::{Place, exists},
@@ -13,8 +20,9 @@ async fn a_backup_brings_everything_back_under_a_higher_epoch() {
     let file = place.file("backup.jsonl");
     let node = place.serve().await;
     let mut before = scenario::fill(&node).await;
-    place.tenure(&["backup", "--file", &file]).refused(1, &["stop the coordinator first"]);
-    assert!(!exists(&file), "a backup that failed leaves nothing");
+    let serving = place.file("serving.jsonl");
+    let said = place.tenure(&["backup", "--file", &serving, "--output", "json"]).json();
+    assert_eq!((said["keys"].as_u64(), said["skipped"].as_u64()), (Some(603), Some(0)));
     node.stop().await;
     let said = place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
     assert_eq!((said["keys"].as_u64(), said["skipped"].as_u64()), (Some(603), Some(0)));
@@ -43,6 +51,53 @@ async fn a_backup_brings_everything_back_under_a_higher_epoch() {
     fs::remove_dir_all(place.data()).expect("the disk is lost again");
     let said = place.tenure(&["restore", "--input", &second, "--raise-epoch", "--output", "json"]);
     assert_eq!(said.json()["epoch"], 2);
+}
+
+#[tokio::test]
+async fn a_backup_while_the_store_serves_brings_everything_back() {
+    let place = Place::embedded();
+    let file = place.file("backup.jsonl");
+    let node = place.serve().await;
+    let before = scenario::fill(&node).await;
+    let socket = place.data().join("backup.sock");
+    let mode = fs::metadata(&socket).expect("a socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    // One that asks for nothing sensible gets nothing, and is in nobody's way.
+    let mut odd = UnixStream::connect(&socket).expect("it listens");
+    odd.write_all(b"give me all\n").expect("it reads");
+    let mut got = String::new();
+    odd.read_to_string(&mut got).expect("it ends");
+    assert_eq!(got, "");
+    let said = place.tenure(&["backup", "--file", &file, "--output", "json"]).json();
+    assert_eq!(said["keys"], 603);
+    let mode = fs::metadata(&file).expect("the backup").permissions().mode();
+    assert_eq!(mode & 0o077, 0, "only its owner reads it");
+    place.tenure(&["backup", "--file", &file]).refused(1, &["exists"]);
+    node.stop().await;
+    assert!(!socket.exists());
+
+    fs::remove_dir_all(place.data()).expect("the disk is lost");
+    scenario::restore(&place, &file, 1);
+    let node = place.serve().await;
+    scenario::check(&node, &before, 1).await;
+    node.stop().await;
+}
+
+#[tokio::test]
+async fn a_backup_whose_coordinator_dies_is_none() {
+    let place = Place::embedded();
+    let file = place.file("backup.jsonl");
+    let node = place.serve().await;
+    scenario::fill(&node).await;
+    // Somebody else has the turn, and reads nothing.
+    let idle = UnixStream::connect(place.data().join("backup.sock")).expect("it listens");
+    let mut waits = place.command(&["backup", "--file", &file]).spawn().expect("it starts");
+    tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    assert!(waits.try_wait().expect("a child").is_none(), "it waits for its turn");
+    drop(node);
+    assert!(!waits.wait().expect("a child").success());
+    assert!(!exists(&file), "a backup that failed leaves nothing");
+    drop(idle);
 }
 
 #[tokio::test]
