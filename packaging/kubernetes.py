@@ -135,6 +135,9 @@ def main():
             (MANIFESTS / name).write_text(text)
         elif (MANIFESTS / name).read_text() != text:
             faults.append(f"{name} is not what the chart says: run `make manifests`")
+    kinds, found = validate((MANIFESTS / "worker.yaml").read_text(), "worker.yaml")
+    faults += found
+    print(f"worker.yaml: {', '.join(kinds)}")
     for number, values in enumerate(OTHERS, 1):
         kinds, found = validate(render(values), f"values {number}")
         faults += found

@@ -5,7 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tenure::settings::Settings;
 
-use crate::packages::{IN_IMAGE, list, settings, text, yaml};
+use crate::{
+    packages::{IN_IMAGE, list, repository, settings, text, yaml},
+    support::{
+        harness::{Server, eventually},
+        process::Process,
+    },
+};
 
 /// The manifests with a workload, and the kinds of the workload and of the store.
 const MANIFESTS: [(&str, &str, &str); 2] = [
@@ -202,4 +208,46 @@ fn the_service_monitor_finds_the_service_of_the_clients_alone() {
     assert_eq!(found.len(), 1, "a pod that is scraped by two Services counts twice");
     assert_eq!(found[0]["spec"]["ports"][0]["name"], endpoint["port"]);
     assert_eq!(endpoint["path"], "/metrics");
+}
+
+const WORKER: &str = "deploy/kubernetes/worker.yaml";
+
+#[tokio::test]
+async fn the_worker_runs_a_program_for_each_key_of_its_file() {
+    let worker = only(WORKER, "Deployment");
+    let container = &worker["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(text(&container["command"][0], "a program"), "/usr/bin/tenure");
+    let keys = text(&only(WORKER, "ConfigMap")["data"]["keys"], "keys").to_owned();
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("keys");
+    std::fs::write(&file, &keys).expect("a file");
+    let server =
+        Server::configured("[[policy]]\nprefix = \"shards/\"\npool = \"shards\"\nbalance = true\n");
+
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_tenure"));
+    for one in list(&container["args"], "arguments") {
+        match text(one, "an argument") {
+            "--keys-from=/etc/shards/keys" => {
+                command.arg(format!("--keys-from={}", file.display()))
+            }
+            "/app/worker" => command.args(["/bin/sleep", "60"]),
+            other => command.arg(other),
+        };
+    }
+    let manual = repository("docs/cli.md");
+    for one in list(&container["env"], "variables") {
+        let name = text(&one["name"], "a name");
+        assert!(manual.contains(name), "{name} is no variable of the command line");
+    }
+    command.env("TENURE_SERVER", format!("http://{}", server.addr)).env("TENURE_OWNER", "shards-0");
+    let worker = Process::start("the worker", &mut command);
+    let all = async || {
+        let page = server.get("/v1/leases?state=held&prefix=shards/").await.ok();
+        let held = list(&page["leases"], "leases").to_owned();
+        held.len() == keys.lines().count() && held.iter().all(|one| one["owner"] == "shards-0")
+    };
+    eventually("it has every key", all).await;
+    assert_eq!(keys.lines().count(), 4);
+    worker.signal(rustix::process::Signal::TERM);
+    assert_eq!(worker.wait().status.code(), Some(0));
 }
