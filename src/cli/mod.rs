@@ -33,9 +33,9 @@ mod drain;
 mod event_line;
 mod exit;
 mod expiry;
+mod fence_retry;
 mod fence_skip;
 mod figures;
-mod fence_retry;
 mod follower;
 mod forget;
 mod format;
@@ -60,9 +60,9 @@ mod release;
 mod restore;
 mod revoke;
 mod run;
+mod runbook;
 mod secret;
 mod serve;
-mod runbook;
 mod servers;
 mod sessions;
 mod settings_file;
@@ -153,10 +153,10 @@ enum Command {
     Pin(pin::PinArgs),
     Unpin(pin::UnpinArgs),
     FenceSkip(fence_skip::FenceSkipArgs),
+    FenceRetry(fence_retry::FenceRetryArgs),
     Forget(forget::ForgetArgs),
     Sessions(sessions::SessionsArgs),
     Pools(pools::PoolsArgs),
-    FenceRetry(fence_retry::FenceRetryArgs),
     Pool(pool::PoolArgs),
     Transfer(transfer::TransferArgs),
     Guard(Box<guard::GuardArgs>),
@@ -178,9 +178,9 @@ enum Command {
     #[command(hide = true)]
     Complete(complete::CompleteArgs),
     Completions(completions::CompletionsArgs),
+    Runbook(runbook::RunbookArgs),
     Man(man::ManArgs),
 }
-    Runbook(runbook::RunbookArgs),
 
 impl Command {
     /// The formats in which this command prints a single field.
@@ -323,13 +323,13 @@ fn run(cli: Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, Failu
         Command::Pin(args) => block_on(args.run(&context()?)),
         Command::Unpin(args) => block_on(args.run(&context()?)),
         Command::FenceSkip(args) => block_on(args.run(&context()?)),
+        Command::FenceRetry(args) => block_on(args.run(&context()?)),
         Command::Forget(args) => block_on(args.run(&context()?)),
         Command::Sessions(args) => block_on(args.run(&context()?)),
         Command::Pools(args) => block_on(args.run(&context()?)),
         Command::Pool(args) => block_on(args.run(&context()?)),
         Command::Transfer(args) => block_on(args.run(&context()?)),
         Command::Backup(args) => block_on(args.run(&output)),
-        Command::FenceRetry(args) => block_on(args.run(&context()?)),
         Command::Restore(args) => block_on(args.run(&output)),
         Command::Secret(args) => block_on(args.run(&output)),
         Command::Store(args) => block_on(args.run(&output)),
@@ -341,9 +341,9 @@ fn run(cli: Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, Failu
         Command::Complete(args) => args.run(Cli::command(), &output),
         Command::Completions(args) => args.run(Cli::command(), &output),
         Command::Man(args) => args.run(Cli::command(), &output),
+        Command::Runbook(args) => args.run(&output),
     }?;
     Ok(exit.into())
-        Command::Runbook(args) => args.run(&output),
 }
 
 /// Runs a client command on one thread: it has only one or two connections.
