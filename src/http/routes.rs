@@ -115,10 +115,12 @@ mod tests {
     };
 
     /// The pages for people, and what each needs. The document does not have them.
-    const PAGES: [(&str, Need); 7] = [
+    const PAGES: [(&str, Need); 9] = [
         ("/", Need::Nothing),
         ("/assets/{name}", Need::Nothing),
         ("/docs", Need::Right(&[Verb::Observe])),
+        ("/docs/runbook", Need::Right(&[Verb::Observe])),
+        ("/docs/runbook/{name}", Need::Right(&[Verb::Observe])),
         ("/docs/{name:.*}", Need::Right(&[Verb::Observe])),
         ("/openapi.json", Need::Right(&[Verb::Observe])),
         ("/sign-in", Need::Nothing),

@@ -107,10 +107,18 @@ impl Process {
 
     /// The rest of the first line that begins so, as soon as there is one. `None` when it ends, or is silent for
     /// longer.
-    pub fn line(&self, words: &str, patience: Duration) -> Option<String> {
-        let find = |lines: &VecDeque<String>| {
-            lines.iter().find_map(|line| line.split_once(words)).map(|(_, rest)| rest.to_owned())
-        };
+    pub fn line(&self, beginning: &str, patience: Duration) -> Option<String> {
+        self.rest_of(patience, |line| line.strip_prefix(beginning))
+    }
+
+    /// The same, of a line that begins with the time.
+    pub fn timed_line(&self, beginning: &str, patience: Duration) -> Option<String> {
+        self.rest_of(patience, |line| line.split_once(' ')?.1.strip_prefix(beginning))
+    }
+
+    fn rest_of(&self, patience: Duration, rest: impl Fn(&str) -> Option<&str>) -> Option<String> {
+        let find =
+            |lines: &VecDeque<String>| lines.iter().find_map(|line| rest(line)).map(str::to_owned);
         let waits = |(lines, over): &mut (VecDeque<String>, bool)| !*over && find(lines).is_none();
         let waited = self.said.more.wait_timeout_while(self.said.lock(), patience, waits);
         find(&waited.unwrap_or_else(PoisonError::into_inner).0.0)

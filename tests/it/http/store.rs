@@ -56,7 +56,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
         let path = entry.expect("an entry").path();
         if path.is_dir() {
             found.extend(files(&path));
-        } else {
+        } else if path.is_file() {
             found.push(path);
         }
     }

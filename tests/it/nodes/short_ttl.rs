@@ -32,7 +32,7 @@ async fn an_agent_warns_of_a_ttl_that_outlasts_no_death_of_a_coordinator() {
             agent(&pair, &args.replace("KEY", key).replace("TTL", &format!("--ttl {ttl}")))
         };
         let short = with(&format!("{at}/short"), "6s");
-        let line = short.line("tenure: warning: with a ttl of 6s", ms(5_000));
+        let line = short.timed_line("tenure: warning: with a ttl of 6s", ms(5_000));
         let line = line.unwrap_or_else(|| panic!("{args}: {}", short.said()));
         assert!(line.contains(WARNING) && line.contains("Use --ttl"), "{line}");
         let least = line.rsplit("Use --ttl ").next().and_then(|ttl| ttl.split(' ').next());

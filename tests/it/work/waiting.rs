@@ -81,7 +81,7 @@ async fn work_says_that_there_is_no_key_for_it() {
     let held = json!({ "key": "s/1", "owner": "other", "ttl_ms": 60_000 });
     server.post("/v1/acquire", &held).await.ok();
     let mut agent = place.agent(server.addr, "--output json work --pool s --keys s/1", "true");
-    says(&mut agent, r#"{"what":"waiting","why":"no key of the pool is available yet"}"#, 1).await;
+    says(&mut agent, r#""what":"waiting","why":"no key of the pool is available yet"}"#, 1).await;
     agent.signal(Signal::TERM);
     assert_eq!(agent.over().await.code(), 0);
 }
